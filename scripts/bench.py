@@ -41,7 +41,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
-    # read by NumPy's BLAS, torch and minigrad when they are first imported or used: as many for ours as theirs
+    # read by NumPy's BLAS, torch and minigrad on their first import or use: as many for ours as for theirs
     os.environ.update(dict.fromkeys(THREADS, str(options.threads)))
     names = options.suites or list(SUITES)
     modules = {name: f"benchmarks.{(SUITES | PARTS)[name]}" for name in names}
