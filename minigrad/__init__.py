@@ -1,0 +1,12 @@
+"""A small reverse-mode automatic differentiation engine on NumPy.
+
+Read engine.py first (how an operation is recorded and the walk back), then rows.py (lookup and scatter_add, the pair
+this project is about), ops.py and tensor.py.
+"""
+from minigrad.engine import no_grad, operation
+from minigrad.gradients import grad
+from minigrad.ops import erf, maximum, where
+from minigrad.rows import RowSparse
+from minigrad.tensor import Tensor
+
+__all__ = ["RowSparse", "Tensor", "erf", "grad", "maximum", "no_grad", "operation", "where"]

@@ -1,0 +1,134 @@
+"""lookup and scatter_add: the pair this project is about, and RowSparse, the form in which a lookup's gradient travels.
+
+A lookup copies rows out of a table; its transpose adds rows into one. Written with the one-hot matrix P of the ids,
+(N, V) with P[n, ids[n]] = 1, lookup is P @ table and scatter_add is P.T @ rows: so the backward of each is the other,
+and neither ever builds P.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad.engine import as_tensor, operation
+
+
+class IdTypeError(TypeError, RuntimeError):
+    """Ids of a type that cannot name a row. (A TypeError by Python's custom, a RuntimeError by torch's.)"""
+
+
+def checked_ids(ids: Any, num_rows: int, what: str = "id") -> np.ndarray:
+    """`ids` as an integer array, every one of them within [0, num_rows).
+
+    NumPy would read True as a mask and -1 as the last row without a word; here both are refused.
+
+    Raises IdTypeError for float, bool and other dtypes; IndexError with the id, its position and the valid range.
+
+    >>> checked_ids([2, 0], num_rows=3)
+    array([2, 0])
+    >>> checked_ids([2, 3], num_rows=3)
+    Traceback (most recent call last):
+        ...
+    IndexError: id 3 at position 1 is out of range: a table of 3 rows takes ids 0 to 2
+    """
+    array = np.asarray(ids)
+    if array.size == 0 and isinstance(ids, (list, tuple)):
+        array = array.astype(np.int64)  # an empty list has no type of its own
+    if array.dtype.kind not in "iu":
+        first = f", the first is {array.flat[0]!r}" if array.size else ""
+        raise IdTypeError(
+            f"{what}s must be integers, got {array.dtype} of shape {array.shape}{first}; valid are 0 to {num_rows - 1}"
+        )
+    if array.size and (array.min() < 0 or array.max() >= num_rows):
+        place = np.unravel_index(np.argmax((array < 0) | (array >= num_rows)), array.shape)
+        where = f" at position {place[0] if len(place) == 1 else tuple(map(int, place))}" if place else ""
+        valid = f"takes {what}s 0 to {num_rows - 1}" if num_rows else f"takes no {what}"
+        raise IndexError(f"{what} {array[place]}{where} is out of range: a table of {num_rows} rows {valid}")
+    return array
+
+
+@operation
+def lookup(ids, table):
+    """The rows of `table` (V, C) that `ids` (any shape) name: ids.shape + (C,). Always a copy."""
+    return np.take(table, checked_ids(ids, len(table)), axis=0)
+
+
+# dL/d table[v] = the sum of g[n] over all n with ids[n] == v: a scatter_add, put off until someone needs it dense
+lookup.vjp(None, lambda g, ids, shape: RowSparse(ids, g, shape, deferred=True))
+
+
+@operation
+def scatter_add(ids, rows, *, num_rows):
+    """A (num_rows, C) table of zeros with rows[n] added to row ids[n]; rows is ids.shape + (C,)."""
+    ids = checked_ids(ids, num_rows)
+    table = np.zeros((num_rows, *rows.shape[ids.ndim:]), rows.dtype)
+    add_rows(table, ids.reshape(-1), rows.reshape(ids.size, *table.shape[1:]))
+    return table
+
+
+scatter_add.vjp(None, lambda g, ids: lookup(ids, g))
+
+
+def add_rows(table: np.ndarray, ids: np.ndarray, rows: np.ndarray) -> None:
+    """table[ids[n]] += rows[n] for every n in order. (`table[ids] += rows` would count a repeated id once.)"""
+    np.add.at(table, ids, rows)
+
+
+class RowSparse:
+    """A gradient of shape (V, C) of which only some rows are not zero: rows[n] belongs to row ids[n].
+
+    ids: (N,) integers, repeats allowed and meaning a sum. rows: a Tensor or array (N, C). shape: (V, C).
+    deferred: an ordinary gradient, made dense at the leaf; else it stays as it is in `.grad` (sparse=True).
+
+    >>> import numpy as np
+    >>> g = RowSparse(np.array([1, 1, 2]), np.ones((3, 2), np.float32), (4, 2))
+    >>> g.to_dense()
+    tensor([[0., 0.],
+            [2., 2.],
+            [1., 1.],
+            [0., 0.]])
+    >>> g.coalesce().ids, g.coalesce().rows
+    (array([1, 2]), tensor([[2., 2.],
+            [1., 1.]]))
+    """
+
+    def __init__(self, ids: Any, rows: Any, shape: tuple[int, ...], deferred: bool = False):
+        ids = checked_ids(ids, shape[0])
+        if tuple(rows.shape) != (*ids.shape, *shape[1:]):
+            want = (*ids.shape, *shape[1:])
+            raise ValueError(f"ids {ids.shape} into a table {shape} need rows {want}, got {tuple(rows.shape)}")
+        self.ids, self.shape, self.deferred = ids.reshape(-1), tuple(shape), deferred
+        self.rows = as_tensor(rows).reshape(ids.size, *shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.rows.dtype
+
+    def coalesce(self) -> RowSparse:
+        """The same gradient with each id once, ascending; equal ids are summed in the order of their lookup."""
+        ids, place = np.unique(self.ids, return_inverse=True)
+        rows = scatter_add(place.reshape(-1), self.rows, num_rows=len(ids))
+        return RowSparse(ids, rows, self.shape, self.deferred)
+
+    def to_dense(self) -> Any:
+        """The (V, C) tensor this stands for: the scatter_add that was put off."""
+        return scatter_add(self.ids, self.rows, num_rows=self.shape[0])
+
+    def add_into(self, dense: np.ndarray) -> None:
+        """Add this to a dense (V, C) array, touching only the rows named."""
+        add_rows(dense, self.ids, self.rows.data)
+
+    def astype(self, dtype: Any) -> RowSparse:
+        return RowSparse(self.ids, self.rows.astype(dtype), self.shape, self.deferred)
+
+    def copy(self) -> RowSparse:
+        return RowSparse(self.ids.copy(), np.array(self.rows.data), self.shape, self.deferred)
+
+    def __add__(self, other: RowSparse) -> RowSparse:
+        """Both kept one after the other; nothing is summed before `coalesce`."""
+        ids = np.concatenate([self.ids, other.ids])
+        rows = np.concatenate([self.rows.data, other.rows.data])
+        return RowSparse(ids, rows, self.shape, self.deferred or other.deferred)
+
+    def __repr__(self) -> str:
+        return f"RowSparse(ids={self.ids!r}, rows={self.rows!r}, shape={self.shape})"
