@@ -4,9 +4,13 @@ Read engine.py first (how an operation is recorded and the walk back), then rows
 this project is about), ops.py and tensor.py.
 """
 from minigrad.engine import no_grad, operation
+from minigrad.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from minigrad.gradients import grad
 from minigrad.ops import erf, maximum, where
 from minigrad.rows import RowSparse
 from minigrad.tensor import Tensor
 
-__all__ = ["RowSparse", "Tensor", "erf", "grad", "maximum", "no_grad", "operation", "where"]
+__all__ = [
+    "GradcheckError", "RowSparse", "Tensor", "erf", "grad", "gradcheck", "gradgradcheck", "maximum", "no_grad",
+    "operation", "where",
+]

@@ -1,6 +1,8 @@
-"""torch's two conventions that NumPy does not share: the dtype of two operands, and how dims are named and refused."""
+"""torch's conventions that NumPy does not share: the dtype of two operands, how dims and sizes are named."""
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,3 +59,28 @@ def axes(dim: Any, ndim: int) -> tuple[int, ...]:
         if result.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims {dims}")
     return tuple(sorted(result)) if ndim else ()
+
+
+def numpy_names(method: Callable) -> Callable:
+    """Let `axis` and `keepdims` stand for `dim` and `keepdim`, as torch does."""
+
+    @functools.wraps(method)
+    def named(self, *args, **kwargs):
+        for numpys, ours in (("axis", "dim"), ("keepdims", "keepdim")):
+            if numpys in kwargs:
+                kwargs[ours] = kwargs.pop(numpys)
+        return method(self, *args, **kwargs)
+
+    return named
+
+
+def sizes_of(sizes: tuple) -> tuple[int, ...]:
+    """`x.reshape(2, 3)` and `x.reshape((2, 3))` mean the same."""
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+
+
+def holds_arrays(data: Any) -> bool:
+    """Whether the numbers already have a dtype of their own: Python's do not."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return hasattr(data, "__array__")

@@ -86,7 +86,7 @@ class no_grad(contextlib.ContextDecorator):
         _mode.recording = self._before.pop()
 
 
-class _recording(no_grad):
+class recording(no_grad):
     """The walk back itself is recorded when, and only when, the caller asked for create_graph."""
 
     def __init__(self, on: bool):
@@ -125,9 +125,6 @@ class Operation:
             out._node = Node(self, inputs, options, out, extra)
             out._requires_grad = True
         return out
-
-    def __repr__(self) -> str:
-        return f"<operation {self.name}>"
 
 
 def operation(forward: Callable | None = None, *, once_differentiable: bool = False):
@@ -186,8 +183,8 @@ class Node:
         value, version = self.saved[name]
         if version is not None and value._version != version:
             raise RuntimeError(
-                f"{name!r} of {self.operation.name!r}, a tensor of shape {value.shape}, was modified by an inplace operation "
-                f"after it was used (now version {value._version}, then {version}): the gradient would be wrong"
+                f"{name!r} of {self.operation.name!r}, of shape {value.shape}, was modified by an inplace operation "
+                f"after it was used (version {value._version} now, {version} then): its gradient would be wrong"
             )
         if name == "out":  # a new tensor at the same place of the graph
             value = _tensor._wrap(value)
@@ -257,6 +254,7 @@ def _topological(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
+@np.errstate(all="ignore")
 def walk_back(
     outputs: Sequence, seeds: Sequence, create_graph: bool, retain_graph: bool, inputs: Sequence | None = None
 ) -> list[tuple[Any, Any, bool]]:
@@ -285,7 +283,7 @@ def walk_back(
         if create_graph and node.operation.once_differentiable:
             raise RuntimeError(f"{node.operation.name!r} can be differentiated once only: create_graph=True is refused")
         g = g if isinstance(g, _tensor) else g.to_dense()  # here somebody needs a row-sparse gradient dense
-        with _recording(create_graph):
+        with recording(create_graph):
             for parent, gradient, fresh in node.contributions(
                 g, lambda p: inputs is None or id(p) in targets or id(p) in on_the_way
             ):

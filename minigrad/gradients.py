@@ -24,6 +24,7 @@ def backward(out: Any, gradient: Any, retain_graph: bool, create_graph: bool) ->
             leaf._grad = _accumulated(leaf.grad, found, create_graph)
 
 
+@np.errstate(all="ignore")
 def _accumulated(have: Any, found: Any, create_graph: bool) -> Any:
     """`.grad` with one more backward's gradient: in place if dense, touching only the rows of a row-sparse one."""
     if not is_tensor(have):
@@ -80,8 +81,8 @@ def grad(
     >>> first.item(), second.item()
     (27.0, 18.0)
     """
-    outputs, inputs = _several(outputs), _several(inputs)
-    gradients = _several(grad_outputs) if grad_outputs is not None else [None] * len(outputs)
+    outputs, inputs = as_list(outputs), as_list(inputs)
+    gradients = as_list(grad_outputs) if grad_outputs is not None else [None] * len(outputs)
     if len(gradients) != len(outputs):
         raise ValueError(f"grad_outputs needs one for each of the {len(outputs)} outputs, got {len(gradients)}")
     for i, x in enumerate(inputs):
@@ -93,7 +94,7 @@ def grad(
     for i, (x, found, owned) in enumerate(walk_back(outputs, seeds, create_graph, keep, inputs)):
         if found is None:
             if not allow_unused:
-                raise RuntimeError(f"the outputs do not depend on input {i}, of shape {x.shape}; allow_unused=True gives None")
+                raise RuntimeError(f"no output depends on input {i} of shape {x.shape}; allow_unused=True gives None")
         elif not is_tensor(found) and found.deferred:
             found = found.to_dense()
         elif not owned and not create_graph:
@@ -102,5 +103,6 @@ def grad(
     return tuple(results)
 
 
-def _several(value: Any) -> list:
+def as_list(value: Any) -> list:
+    """One tensor as a list of one, several as a list."""
     return list(value) if isinstance(value, Sequence) else [value]

@@ -171,7 +171,7 @@ def reduce_max(a, *, dim=None, keepdim=False):
     if a.size == 0 and math.prod(a.shape[d] for d in dims) == 0:
         raise RuntimeError(f"max() over dim {dim} of an empty tensor of shape {a.shape}")
     return a.max(axis=dims, keepdims=keepdim)
-# over one dim the first of equal maxima gets the gradient, over all or several they share it equally (torch's max and amax)
+# over one dim the first of equal maxima gets the gradient, over all or several they share it (torch's max and amax)
 reduce_max.vjp(lambda g, a, dim: _restored(g, a.shape, dim) * _winners(_array(a), dim))
 
 def _winners(a: np.ndarray, dim: Any) -> np.ndarray:

@@ -15,17 +15,17 @@ def tensor_text(array: np.ndarray, suffixes: list[str], prefix: str = "tensor(")
     >>> print(tensor_text(np.array([[1.5, -2.0]], np.float32), ["requires_grad=True"]))
     tensor([[ 1.5000, -2.0000]], requires_grad=True)
     """
-    suffixes = list(suffixes)
+    facts: list[str] = []
     if array.size == 0:
         body = "[]"
-        suffixes[:0] = [f"size={array.shape}"] if array.ndim != 1 else []
+        facts = [f"size={array.shape}"] if array.ndim != 1 else []
     else:
         shown = _summarised(array) if array.size > THRESHOLD else array
         body = _body(array, len(prefix), _formatter(shown), array.size > THRESHOLD)
-    if array.dtype.name not in ("float32", "bool") and (array.dtype.name != "int64" or array.size == 0):
-        suffixes.append(f"dtype={array.dtype.name}")
+    if array.dtype.name not in ("float32", "bool", "int64") or (array.size == 0 and array.dtype.name != "float32"):
+        facts.append(f"dtype={array.dtype.name}")
     text, last_line = prefix + body, len(prefix + body) - (prefix + body).rfind("\n") + 1
-    for suffix in suffixes:
+    for suffix in [*facts, *suffixes]:
         if last_line + len(suffix) + 2 > LINE_WIDTH:
             text += ",\n" + " " * len(prefix) + suffix
             last_line = len(prefix) + len(suffix)

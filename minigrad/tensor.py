@@ -7,28 +7,11 @@ from typing import Any
 import numpy as np
 
 from minigrad import ops
+from minigrad.conventions import holds_arrays, numpy_names, sizes_of
 from minigrad.engine import as_tensor, tensor_class
 from minigrad.gradients import backward
 from minigrad.printing import tensor_text
 from minigrad.rows import RowSparse
-
-
-def _numpy_names(method):
-    """Let `axis` and `keepdims` stand for `dim` and `keepdim`, as torch does."""
-
-    def named(self, *args, **kwargs):
-        for numpys, ours in (("axis", "dim"), ("keepdims", "keepdim")):
-            if numpys in kwargs:
-                kwargs[ours] = kwargs.pop(numpys)
-        return method(self, *args, **kwargs)
-
-    named.__name__, named.__doc__ = method.__name__, method.__doc__
-    return named
-
-
-def _sizes(sizes: tuple) -> tuple[int, ...]:
-    """`x.reshape(2, 3)` and `x.reshape((2, 3))` mean the same."""
-    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
 
 
 @tensor_class
@@ -54,8 +37,8 @@ class Tensor:
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         array = np.array(data, dtype=dtype)  # a copy, always
-        if dtype is None and array.dtype == np.float64 and not _holds_arrays(data):
-            array = array.astype(np.float32)
+        if dtype is None and array.dtype == np.float64 and not holds_arrays(data):
+            array = array.astype(np.float32)  # Python's floats have no dtype of their own
         if array.dtype.kind not in "biuf":
             raise TypeError(f"a Tensor holds floats, integers or bools, got {array.dtype} from {type(data).__name__}")
         self._set(array)
@@ -237,51 +220,51 @@ class Tensor:
     def gelu(self, approximate: str = "none") -> Tensor: return ops.gelu(self, approximate)
     def abs(self) -> Tensor: return ops.absolute(self)
 
-    @_numpy_names
+    @numpy_names
     def sum(self, dim: Any = None, keepdim: bool = False) -> Tensor:
         """Over `dim`: None for all, an int, or several."""
         return ops.reduce_sum(self, dim=dim, keepdim=keepdim)
 
-    @_numpy_names
+    @numpy_names
     def mean(self, dim: Any = None, keepdim: bool = False) -> Tensor:
         """Over `dim`; of nothing, nan."""
         return ops.mean(self, dim, keepdim)
 
-    @_numpy_names
+    @numpy_names
     def var(self, dim: Any = None, correction: int = 1, keepdim: bool = False) -> Tensor:
         """The unbiased variance over `dim`; correction=0 divides by the count."""
         return ops.var(self, dim, keepdim, correction)
 
-    @_numpy_names
+    @numpy_names
     def max(self, dim: Any = None, keepdim: bool = False) -> Tensor:
         """The largest values (torch's `.values`). Over one dim the first of equals gets the gradient; over all or
         several they share it."""
         return ops.reduce_max(self, dim=dim, keepdim=keepdim)
 
-    @_numpy_names
+    @numpy_names
     def min(self, dim: Any = None, keepdim: bool = False) -> Tensor:
         """The smallest values; ties as in `max`."""
         return -ops.reduce_max(-self, dim=dim, keepdim=keepdim)
 
     def reshape(self, *sizes: Any) -> Tensor:
-        return ops.reshape(self, to=_sizes(sizes))
+        return ops.reshape(self, to=sizes_of(sizes))
 
     def expand(self, *sizes: Any) -> Tensor:
         """Broadcast to `sizes`; -1 keeps a size."""
-        sizes = _sizes(sizes)
+        sizes = sizes_of(sizes)
         own = (1,) * (len(sizes) - self.ndim) + self.shape
         return ops.expand(self, to=tuple(o if n == -1 else n for n, o in zip(sizes, own)))
 
     def sum_to_size(self, *sizes: Any) -> Tensor:
         """The transpose of `expand`: sum what broadcasting from `sizes` would have repeated."""
-        return ops.sum_to_size(self, to=_sizes(sizes))
+        return ops.sum_to_size(self, to=sizes_of(sizes))
 
     def permute(self, *dims: Any) -> Tensor:
-        return ops.permute(self, order=_sizes(dims))
+        return ops.permute(self, order=sizes_of(dims))
 
     def transpose(self, *dims: Any) -> Tensor:
         """Two dims swapped (torch); all reversed without arguments, or a whole permutation (NumPy)."""
-        dims = _sizes(dims)
+        dims = sizes_of(dims)
         if len(dims) == 2:
             return self.swapaxes(*dims)
         return self.permute(*(dims or range(self.ndim)[::-1]))
@@ -310,10 +293,3 @@ class Tensor:
 def _operand(value: Any) -> Any:
     """A list as the tensor it would make; numbers, arrays and tensors as they are."""
     return Tensor(value) if isinstance(value, (list, tuple)) else value
-
-
-def _holds_arrays(data: Any) -> bool:
-    """Whether the numbers already have a dtype of their own: Python's do not."""
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return isinstance(data, (np.ndarray, np.generic, Tensor))

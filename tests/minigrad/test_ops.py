@@ -1,0 +1,177 @@
+"""Every operation: first and second derivatives against finite differences, over shapes that are awkward."""
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from minigrad import Tensor, erf, grad, gradcheck, gradgradcheck, maximum, ops, where
+from minigrad.rows import lookup, scatter_add
+
+SHAPES = {"0-d": (), "vector": (3,), "matrix": (2, 3), "empty": (0, 3), "with ones": (2, 1, 3)}
+BROADCASTS = [((), ()), ((3,), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((2, 1, 3), (4, 1)), ((0, 3), (3,)), ((4, 0), (4, 1))]
+LAYOUTS = {
+    "contiguous": lambda a: a,
+    "transposed": lambda a: np.ascontiguousarray(a.T).T,
+    "strided": lambda a: np.repeat(a, 2, axis=-1)[..., ::2] if a.ndim else a,
+    "reversed": lambda a: np.ascontiguousarray(a[::-1])[::-1] if a.ndim else a,
+}
+
+
+def away_from_ties(shape, seed=0, low=0.3, high=2.0):
+    """Distinct numbers, none near 0 and none near another: every operation here is smooth around them."""
+    n = math.prod(shape)
+    return np.random.default_rng(seed).permutation(np.linspace(low, high, n)).reshape(shape)
+
+
+def leaf(array):
+    """A leaf over this very array, whatever its strides."""
+    tensor = Tensor._wrap(array)
+    tensor.requires_grad = True
+    return tensor
+
+
+def check(fn, *inputs):
+    assert gradcheck(fn, inputs)
+    assert gradgradcheck(fn, inputs)
+
+
+UNARY = {
+    "neg": lambda x: -x, "exp": lambda x: x.exp(), "log": lambda x: x.log(), "sqrt": lambda x: x.sqrt(),
+    "tanh": lambda x: x.tanh(), "sigmoid": lambda x: x.sigmoid(), "relu": lambda x: (x - 1).relu(),
+    "erf": erf, "gelu": lambda x: x.gelu(), "gelu tanh": lambda x: x.gelu("tanh"), "abs": lambda x: (x - 1).abs(),
+    "square": lambda x: x ** 2, "cube root": lambda x: x ** (1 / 3), "power of 2": lambda x: 2 ** x,
+    "reciprocal": lambda x: 1 / x, "two minus": lambda x: 2 - x, "astype": lambda x: x.astype("float64"),
+    "sum": lambda x: x.sum(), "mean": lambda x: x.mean() if x.size else x.sum(),
+    "max": lambda x: x.max() if x.size else x, "min": lambda x: x.min() if x.size else x,
+    "reshape": lambda x: x.reshape(-1) if x.size else x.reshape(x.shape[::-1]), "T": lambda x: x.T * x.T,
+    "unsqueeze": lambda x: x.unsqueeze(-1), "squeeze": lambda x: x.squeeze(), "expand": lambda x: x.expand(2, *x.shape),
+    "sum_to_size": lambda x: (x * x).sum_to_size((1,) * x.ndim),
+    "where": lambda x: where(x > 1, x * x, 2 * x),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name, shape, layout):
+    check(UNARY[name], leaf(LAYOUTS[layout](away_from_ties(SHAPES[shape]))))
+
+
+BINARY = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
+    "power": lambda a, b: a ** b, "maximum": maximum, "where": lambda a, b: where(np.asarray(True), a * b, b),
+}
+
+
+@pytest.mark.parametrize("shapes", BROADCASTS, ids=str)
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_broadcasts(name, shapes):
+    a, b = (leaf(away_from_ties(shape, seed, 0.3 + seed / 30, 2 + seed / 7)) for seed, shape in enumerate(shapes))
+    check(BINARY[name], a, b)
+    check(lambda b, a: BINARY[name](a, b), b, a)
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, -1, (0, 2), (-1, 0), None, ()])
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "var"])
+def test_reductions(name, dim, keepdim):
+    x = leaf(away_from_ties((2, 3, 4)))
+    check(lambda x: getattr(x, name)(dim=dim, keepdim=keepdim), x)
+    got = getattr(x, name)(axis=dim, keepdims=keepdim).data
+    options = {"ddof": 1} if name == "var" else {}
+    np.testing.assert_allclose(got, getattr(np, name)(x.data, axis=dim or None if dim != 0 else 0, keepdims=keepdim, **options))
+
+
+@pytest.mark.parametrize("shapes", [
+    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4)),
+    ((2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((2, 0), (0, 3)), ((0, 2), (2, 3)), ((3,), (5, 3, 2)), ((5, 2, 3), (3,)),
+], ids=str)
+def test_matmul(shapes):
+    a, b = (leaf(away_from_ties(shape, seed)) for seed, shape in enumerate(shapes))
+    np.testing.assert_allclose((a @ b).data, a.data @ b.data)
+    check(ops.matmul, a, b)
+
+
+@pytest.mark.parametrize("key", [
+    0, -1, slice(1, None), slice(None, None, 2), (0, 1), (..., 1), (None, 1), np.array([0, 0, 1]), np.array([-1, 1]),
+    (np.array([0, 0]), np.array([1, 1])), np.array([[True, False, True], [False, True, True]]), (slice(None), [0, 0]),
+    Tensor([1, 1]), (), np.array([], int),
+], ids=repr)
+def test_indexing(key):
+    x = leaf(away_from_ties((2, 3)))
+    check(lambda x: x[key] * x[key], x)
+
+
+def test_a_cell_read_twice_gets_both_gradients_and_a_tensor_iterates_over_its_rows():
+    x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (x[[0, 0, 2]] * Tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert x.grad.tolist() == [11.0, 0.0, 100.0]
+    assert [row.tolist() for row in Tensor([[1.0, 2.0], [3.0, 4.0]])] == [[1.0, 2.0], [3.0, 4.0]]
+
+
+@pytest.mark.parametrize("ids", [2, [1, 1, 2], [[0, 2], [2, 2]], np.zeros((0,), int), np.zeros((2, 0), np.int32)], ids=repr)
+def test_lookup_and_scatter_add_are_each_others_backward(ids):
+    table = leaf(away_from_ties((3, 2)))
+    check(lambda t: lookup(ids, t), table)
+    rows = leaf(away_from_ties((*np.shape(ids), 2)))
+    check(lambda r: scatter_add(ids, r, num_rows=3), rows)
+    # <lookup(ids, t), r> = <t, scatter_add(ids, r)>: the definition of a transpose
+    left = (lookup(ids, table).data * rows.data).sum()
+    right = (table.data * scatter_add(ids, rows, num_rows=3).data).sum()
+    assert left == pytest.approx(right)
+
+
+def test_a_small_network_passes_both_checks():
+    w1, b1, w2 = (leaf(away_from_ties(s, i, -1, 1)) for i, s in enumerate([(3, 4), (4,), (4, 2)]))
+    x = np.random.default_rng(0).normal(size=(5, 3))
+
+    def network(w1, b1, w2):
+        hidden = (Tensor(x) @ w1 + b1).tanh()
+        out = (hidden @ w2).exp()
+        return (out / out.sum(-1, keepdim=True)).log().mean()
+
+    check(network, w1, b1, w2)
+
+
+@given(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=3, min_side=0), st.randoms(use_true_random=False))
+def test_a_gradient_has_its_tensors_shape_and_dtype_whatever_broadcast(shapes, random):
+    dtypes = [random.choice([np.float32, np.float64]) for _ in range(2)]
+    a, b = (Tensor(np.ones(s, d), requires_grad=True) for s, d in zip(shapes.input_shapes, dtypes))
+    ga, gb = grad((a * b + a - b / 2).sum(), [a, b])
+    assert (ga.shape, ga.dtype, gb.shape, gb.dtype) == (a.shape, a.dtype, b.shape, b.dtype)
+    total = math.prod(shapes.result_shape)
+    assert float(ga.sum()) == pytest.approx(2 * total) and float(gb.sum()) == pytest.approx(0.5 * total)
+
+
+def test_subgradients_are_torchs():
+    def at(value, fn):
+        x = Tensor(value, requires_grad=True)
+        (g,) = grad(fn(x), x)
+        return g.item()
+
+    assert at(0.0, lambda x: x.relu()) == 0
+    assert at(0.0, lambda x: x.abs()) == 0
+    assert at(0.0, lambda x: x.sqrt()) == math.inf
+    assert math.isnan(at(-2.0, lambda x: x ** 0.5))
+
+
+def test_errors_of_reductions_and_matmul_name_the_fault():
+    x = Tensor(np.zeros((2, 3, 4)))
+    with pytest.raises(RuntimeError, match="dim 0 appears multiple times"):
+        x.sum((0, -3))
+    with pytest.raises(IndexError, match=r"range of \[-3, 2\], but got 3"):
+        x.sum(3)
+    with pytest.raises(RuntimeError, match="should be floating point, got int64"):
+        Tensor([1, 2]).mean()
+    with pytest.raises(RuntimeError, match="max.. over dim None of an empty tensor"):
+        Tensor(np.zeros(0)).max()
+    assert np.isnan(Tensor(np.zeros(0)).mean().item())
+    with pytest.raises(ValueError, match="inner sizes 3 and 2 differ"):
+        Tensor(np.zeros((2, 3))) @ Tensor(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="at least one dimension"):
+        Tensor(1.0) @ Tensor([1.0])
+    with pytest.raises(ValueError, match="'none' or 'tanh', got 'fast'"):
+        x.gelu("fast")
