@@ -1,0 +1,13 @@
+"""From token ids to trained vectors: the embedding layer and what stands around it in a GPT.
+
+Read embedding.py first, then onehot.py (why a lookup is a matrix product) and gpt.py.
+"""
+from embedding.config import GPTConfig
+from embedding.embedding import Embedding
+from embedding.gpt import GPT2_STD, InputEmbedding, PositionalEmbedding, TiedHead, TokenEmbedding
+from embedding.onehot import OneHotEmbedding
+
+__all__ = [
+    "GPT2_STD", "Embedding", "GPTConfig", "InputEmbedding", "OneHotEmbedding", "PositionalEmbedding", "TiedHead",
+    "TokenEmbedding",
+]

@@ -48,25 +48,26 @@ def checked_ids(ids: Any, num_rows: int, what: str = "id") -> np.ndarray:
 
 
 @operation
-def lookup(ids, table):
+def lookup(ids, table, *, sparse=False):
     """The rows of `table` (V, C) that `ids` (any shape) name: ids.shape + (C,). Always a copy."""
-    return np.take(table, checked_ids(ids, len(table)), axis=0)
+    ids = checked_ids(ids, len(table)).astype(np.intp)  # a copy, kept for the way back: the caller's may change
+    return np.take(table, ids, axis=0), ids
 
 
 # dL/d table[v] = the sum of g[n] over all n with ids[n] == v: a scatter_add, put off until someone needs it dense
-lookup.vjp(None, lambda g, ids, shape: RowSparse(ids, g, shape, deferred=True))
+lookup.vjp(None, lambda g, extra, shape, sparse: RowSparse(extra, g, shape, deferred=not sparse))
 
 
 @operation
 def scatter_add(ids, rows, *, num_rows):
     """A (num_rows, C) table of zeros with rows[n] added to row ids[n]; rows is ids.shape + (C,)."""
-    ids = checked_ids(ids, num_rows)
+    ids = checked_ids(ids, num_rows).astype(np.intp)
     table = np.zeros((num_rows, *rows.shape[ids.ndim:]), rows.dtype)
     add_rows(table, ids.reshape(-1), rows.reshape(ids.size, *table.shape[1:]))
-    return table
+    return table, ids
 
 
-scatter_add.vjp(None, lambda g, ids: lookup(ids, g))
+scatter_add.vjp(None, lambda g, extra: lookup(extra, g))
 
 
 def add_rows(table: np.ndarray, ids: np.ndarray, rows: np.ndarray) -> None:

@@ -1,0 +1,173 @@
+"""The functions a model is written with: embedding and its relatives here, the losses in losses.py.
+
+Names, arguments and results are those of torch.nn.functional.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad import rows
+from minigrad.engine import as_tensor, operation
+from minigrad.ops import index, reshape
+from minigrad.rows import RowSparse, checked_ids, lookup
+
+__all__ = ["OptionError", "embedding", "layer_norm", "one_hot", "scatter_add"]
+
+
+class OptionError(ValueError, AssertionError, RuntimeError):
+    """An option that makes no sense. (A ValueError by Python's custom; torch has both the others for these.)"""
+
+
+def embedding(
+    ids: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """The rows of `weight` that `ids` name, as torch.nn.functional.embedding.
+
+    ids: integers of any dtype and shape, an array, a Tensor or lists; each from 0 to V-1. weight: a (V, C) table.
+    Returns ids.shape + (C,), a copy. The options:
+
+    padding_idx: the gradient of this row is left out here (-1 is the last row); the row itself is read as it is.
+    max_norm: before they are read, the rows looked up whose norm is greater are scaled to it, *in place, in weight*;
+        the gradient knows nothing of this. norm_type: which norm, the p of (sum of |x|^p)^(1/p).
+    scale_grad_by_freq: each id's gradient is divided by how often the id stands in `ids`.
+    sparse: the gradient stays a RowSparse in `weight.grad`, one row a lookup, instead of a (V, C) table. Given to
+        backward() directly on the result, a gradient's own memory becomes these rows, as in torch.
+
+    Raises IdTypeError for ids that are no integers; IndexError for one out of range, with the id, its position and
+    the range; OptionError for an option that is out of range. The table is untouched then.
+
+    >>> from minigrad import Tensor
+    >>> weight = Tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    >>> embedding([1, 2, 2], weight)
+    tensor([[1., 2.],
+            [3., 4.],
+            [3., 4.]], grad_fn=<lookup>)
+    >>> embedding([1, 2, 2], weight).sum().backward()
+    >>> weight.grad
+    tensor([[0., 0.],
+            [1., 1.],
+            [2., 2.]])
+    """
+    weight = as_tensor(weight)
+    if weight.ndim != 2:
+        raise OptionError(f"'weight' must be 2-D, a table of V rows of C numbers; got shape {weight.shape}")
+    if padding_idx is not None:
+        padding_idx = checked_padding(padding_idx, len(weight))
+    if max_norm is not None:
+        renormalise(weight, checked_ids(ids, len(weight)), max_norm, norm_type)
+    if padding_idx is None and not scale_grad_by_freq:
+        return lookup(ids, weight, sparse=sparse)
+    return lookup_with_options(ids, weight, padding_idx=padding_idx, by_frequency=scale_grad_by_freq, sparse=sparse)
+
+
+@operation
+def lookup_with_options(ids, table, *, padding_idx, by_frequency, sparse):
+    """A lookup like any other; its options say which part of the gradient goes back."""
+    return lookup.forward(ids, table)
+
+
+def _table_gradient(g, extra, shape, padding_idx, by_frequency, sparse):
+    ids, g = extra.reshape(-1), reshape(g, to=(extra.size, *shape[1:]))
+    if by_frequency:
+        if sparse:
+            raise RuntimeError("scale_grad_by_freq is not supported with sparse gradients; use one of the two")
+        _, place, counts = np.unique(ids, return_inverse=True, return_counts=True)
+        g = g / counts[place.reshape(-1), None].astype(g.dtype)
+    if padding_idx is not None:
+        kept = np.flatnonzero(ids != padding_idx)
+        ids, g = ids[kept], index(g, key=kept)
+    return RowSparse(ids, g, shape, deferred=not sparse)
+
+
+lookup_with_options.vjp(None, _table_gradient)
+
+
+def checked_padding(padding_idx: int, num_rows: int) -> int:
+    """`padding_idx` counted from the front; OptionError if there is no such row."""
+    if not -num_rows <= padding_idx < num_rows:
+        raise OptionError(
+            f"padding_idx must be within num_embeddings: {padding_idx} is not from {-num_rows} to {num_rows - 1}"
+        )
+    return int(padding_idx) % num_rows
+
+
+def renormalise(weight: Any, ids: np.ndarray, max_norm: float, norm_type: float) -> None:
+    """Scale each row of `weight` named by `ids` whose norm is above max_norm down to it, in place.
+
+    A row becomes row * max_norm / (norm + 1e-7), torch's formula: the last term keeps a row of zeros finite.
+    """
+    if not max_norm >= 0:
+        raise OptionError(f"max_norm must be 0 or more, got {max_norm}: a negative one would turn rows around")
+    distinct = np.unique(ids).astype(np.intp)
+    rows = np.abs(weight.data[distinct])
+    if norm_type == np.inf:
+        norms = rows.max(axis=1, initial=0)
+    elif norm_type == 0:
+        norms = np.count_nonzero(rows, axis=1)
+    else:
+        norms = (rows ** norm_type).sum(axis=1) ** (1 / norm_type)
+    norms = norms.astype(np.float64)
+    above = norms > max_norm
+    factors = (max_norm / (norms[above] + 1e-7)).astype(weight.dtype)
+    weight.data[distinct[above]] *= factors[:, None]
+    weight._changed()
+
+
+def scatter_add(ids: Any, rows_: Any, num_rows: int) -> Any:
+    """A (num_rows, C) table of zeros into which row n is added at ids[n]: the transpose of a lookup.
+
+    ids: integers of any shape. rows_: ids.shape + (C,). Raises as `embedding` does, and ValueError for other shapes.
+
+    >>> scatter_add([2, 0, 2], np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]], np.float32), num_rows=3)
+    tensor([[ 2., 20.],
+            [ 0.,  0.],
+            [ 4., 40.]])
+    """
+    rows_ = as_tensor(rows_)
+    if rows_.shape[:np.ndim(ids)] != np.shape(ids):
+        raise ValueError(f"ids of shape {np.shape(ids)} need rows of that shape and one more, got {rows_.shape}")
+    return rows.scatter_add(ids, rows_, num_rows=num_rows)
+
+
+def one_hot(ids: Any, num_classes: int = -1) -> Any:
+    """A 1 at each id and 0 elsewhere: ids.shape + (num_classes,), int64. -1: one class more than the largest id.
+
+    Raises IdTypeError for ids that are no integers, IndexError for one out of range.
+
+    >>> one_hot([2, 0], num_classes=3)
+    tensor([[0, 0, 1],
+            [1, 0, 0]])
+    """
+    if num_classes == -1:
+        if np.size(ids) == 0:
+            raise OptionError("the number of classes cannot be inferred from no ids: pass num_classes")
+        num_classes = max(int(np.max(checked_ids(ids, np.iinfo(np.int64).max))) + 1, 1)
+    ids = checked_ids(ids, num_classes)
+    return as_tensor(np.equal(ids[..., None], np.arange(num_classes)).astype(np.int64))
+
+
+def layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """(x - mean) / sqrt(variance + eps) over the last axes, then * weight + bias, both of normalized_shape.
+
+    Source: Ba, Kiros and Hinton, arXiv 1607.06450; the variance is the biased one.
+
+    >>> from minigrad import Tensor
+    >>> layer_norm(Tensor([[1.0, 2.0, 3.0]]), 3)
+    tensor([[-1.2247,  0.0000,  1.2247]])
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, (int, np.integer)) else tuple(normalized_shape)
+    if not shape or tuple(x.shape[-len(shape):]) != shape:
+        raise OptionError(f"normalized_shape {shape} is not how x ends: x has shape {x.shape}")
+    dims = tuple(range(x.ndim - len(shape), x.ndim))
+    out = (x - x.mean(dims, keepdim=True)) / (x.var(dims, correction=0, keepdim=True) + eps).sqrt()
+    if weight is not None:
+        out = out * weight
+    return out if bias is None else out + bias
