@@ -16,6 +16,7 @@ bytes, and with the rank as id: GPT-2 (openai/gpt-2, src/encoder.py) and tiktoke
 """
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
+from typing import AnyStr  # the loop is the same over characters: sentencepiece.py
 
 LONG = 64  # bytes from which a piece takes the road that is near-linear in its length
 
@@ -37,7 +38,7 @@ def merge(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
     return [ranks[part] for part in parts]
 
 
-def merge_steps(parts: list[bytes], ranks: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes, int]]:
+def merge_steps(parts: list[AnyStr], ranks: Mapping[AnyStr, int]) -> Iterator[tuple[AnyStr, AnyStr, int]]:
     """Merge `parts` in place, and yield each merge when it is done: left, right, and the rank of both joined.
 
     Looks at every pair after every merge: quadratic in the length, and quick for the few bytes of a word.
@@ -61,7 +62,7 @@ def merge_steps(parts: list[bytes], ranks: Mapping[bytes, int]) -> Iterator[tupl
         yield left, right, rank
 
 
-def merge_long(piece: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
+def merge_long(piece: AnyStr, ranks: Mapping[AnyStr, int]) -> list[AnyStr]:
     """The same merges for a piece of any length: n log n, by a heap of the pairs.
 
     A part is known by the index of its first byte; `end[i]` is where part i ends, `before[i]` where the part

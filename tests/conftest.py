@@ -51,6 +51,20 @@ def tiktoken_gpt2():
     )
 
 
+@pytest.fixture(scope="session")
+def fetched():
+    """The path of a fetched file by its name, `fetched("bert")`; a skip that says how to fetch it if it is not there."""
+    from bpe import files
+
+    def path(name: str) -> Path:
+        try:
+            return files.find(name)
+        except FileNotFoundError:
+            pytest.skip(f"{name} is not in the cache: python scripts/download_gpt2_vocab.py --all fetches it")
+
+    return path
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     """Under CI a skipped parity test is a failure: a missing oracle must not pass for agreement."""

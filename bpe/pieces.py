@@ -1,0 +1,145 @@
+"""Pieces: what a tokenizer makes of a text, and which characters of the text each piece stands for.
+
+Three answers to one question, how to write any text with a few ten thousand pieces:
+
+                     BPE (GPT-2)             WordPiece (BERT)            SentencePiece (Llama)
+    what is cut      the bytes of the text   a plainer text: lower       its characters, a space
+                                             case, without accents       written as the letter ▁
+    cut beforehand   by a pattern            at spaces, around           not at all
+                                             punctuation
+    and then         merge, the pair with    take the longest piece      merge, the pair with
+                     the lowest rank first   from the left, again        the best score first
+    inside a word    " lov" "able"           "lov" "##able"              "▁lov" "able"
+    no such piece    cannot be: every byte   the whole word is [UNK]     the character's bytes,
+                     is a piece                                          <0xF0> <0x9F> ...
+    decode           the text, exactly       the plainer text, about     the text, exactly
+    the files        merge.py, encoding.py   folding.py, wordpiece.py    sentencepiece.py
+
+A piece and its span can differ in two ways. WordPiece rewrites the text first, so "Café" is covered by the piece
+"cafe". And a character of several bytes may be split over several pieces: each of them then has the whole character
+as its span, since there is no half of a character to point at.
+"""
+import re
+from collections.abc import Callable, Iterable, Sequence
+from operator import index
+from typing import Any, NamedTuple
+
+from bpe.encoding import Encoding, Special, repair_surrogates
+
+Cut = list[tuple[int, int, int]]  # of a word: the id, start and end of each piece, in characters of the word
+
+
+class Piece(NamedTuple):
+    """One piece of a text.
+
+    id: its number in the vocabulary.
+    text: how the vocabulary writes it: "##able", "▁lov", "<0xF0>", "[UNK]".
+    bytes: what it stands for, in UTF-8, without the vocabulary's marks: b"able", b" lov", b"\\xf0", b"[UNK]".
+    start, end: the characters of the original text that it covers are text[start:end].
+    """
+
+    id: int
+    text: str
+    bytes: bytes
+    start: int
+    end: int
+
+
+def well_formed(text: str) -> tuple[str, Sequence[int]]:
+    """The text as characters that UTF-8 can write, and where each of them begins in the original (plus its length).
+
+    A Python string may hold halves of characters, surrogates. Two that belong together become the character, any
+    other becomes U+FFFD. TypeError if `text` is no string.
+
+    >>> well_formed("né")
+    ('né', range(0, 3))
+    >>> well_formed("a\\ud83d\\ude00b\\ud83d")
+    ('a😀b�', [0, 1, 3, 4, 5])
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a str, got {type(text).__name__}: {text!r:.60}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        starts = [match.start() for match in re.finditer("[\ud800-\udbff][\udc00-\udfff]|.", text, re.DOTALL)]
+        return repair_surrogates(text), [*starts, len(text)]
+    return text, range(len(text) + 1)
+
+
+def checked_ids(ids: Iterable[Any], vocab_size: int) -> list[int]:
+    """`ids` as a list of integers from 0 to `vocab_size` - 1.
+
+    TypeError for one that is no integer, ValueError for one that is out of range; the message says which.
+
+    >>> checked_ids([7, 40000], 32000)
+    Traceback (most recent call last):
+    ValueError: ids[1] is 40000: the vocabulary's ids are 0 to 31999
+    """
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise TypeError(f"ids must be integers, one after another, not {type(ids).__name__}: {ids!r:.60}")
+    checked = []
+    for i, id in enumerate(ids):
+        if isinstance(id, bool) or not hasattr(id, "__index__"):
+            raise TypeError(f"ids[{i}] is {id!r:.60} ({type(id).__name__}): an id is an integer")
+        checked.append(index(id))
+        if not 0 <= checked[-1] < vocab_size:
+            raise ValueError(f"ids[{i}] is {id}: the vocabulary's ids are 0 to {vocab_size - 1}")
+    return checked
+
+
+def numbered(vocabulary: Iterable[str], place: Callable[[int], str]) -> dict[str, int]:
+    """The id of each piece, which is its place in the vocabulary.
+
+    ValueError for a piece that is empty or there twice; `place` names the place of an id in the message.
+    """
+    ids: dict[str, int] = {}
+    for id, piece in enumerate(vocabulary):
+        if not piece:
+            raise ValueError(f"{place(id)}: a piece cannot be empty")
+        if piece in ids:
+            raise ValueError(f"{place(id)}: the piece {piece!r} is there already, {place(ids[piece])}")
+        ids[piece] = id
+    return ids
+
+
+class Remembered(dict[str, Cut]):
+    """The cuts of words by a function, remembered: of at most `WORDS` words, and none of more than `LENGTH` characters.
+
+    >>> cuts = Remembered(lambda word: [(7, 0, len(word))])
+    >>> cuts["hello"]
+    [(7, 0, 5)]
+    """
+
+    WORDS = 1 << 16
+    LENGTH = 64
+
+    def __init__(self, cut: Callable[[str], Cut]) -> None:
+        self._cut = cut
+
+    def __missing__(self, word: str) -> Cut:
+        cut = self._cut(word)
+        if len(word) <= self.LENGTH:
+            if len(self) >= self.WORDS:
+                self.clear()
+            self[word] = cut
+        return cut
+
+
+def tokens(encoding: Encoding, text: str, *, allowed_special: Special = frozenset()) -> list[Piece]:
+    """The pieces of `text` by a byte-level encoding, GPT-2's for one, with the characters whose bytes they hold.
+
+    Special tokens in the text are text, but for those in `allowed_special`.
+
+    >>> from bpe import get_encoding
+    >>> [(piece.bytes, piece.start, piece.end) for piece in tokens(get_encoding("gpt2"), "Hi 🤷")]
+    [(b'Hi', 0, 2), (b' \xf0\x9f', 2, 4), (b'\xa4', 3, 4), (b'\xb7', 3, 4)]
+    """
+    clean, origin = well_formed(text)
+    character_of = [i for i, character in enumerate(clean) for _ in character.encode()]  # of each byte
+    pieces, begin = [], 0
+    for id in encoding.encode(clean, allowed_special=allowed_special, disallowed_special=()):
+        held = encoding.decode_bytes([id])
+        first, last = character_of[begin], character_of[begin + len(held) - 1]
+        pieces.append(Piece(id, held.decode("utf-8", "replace"), held, origin[first], origin[last + 1]))
+        begin += len(held)
+    return pieces
