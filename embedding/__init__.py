@@ -5,9 +5,10 @@ Read embedding.py first, then onehot.py (why a lookup is a matrix product) and g
 from embedding.config import GPTConfig
 from embedding.embedding import Embedding
 from embedding.gpt import GPT2_STD, InputEmbedding, PositionalEmbedding, TiedHead, TokenEmbedding
+from embedding.memory import MemoryReport, memory_report
 from embedding.onehot import OneHotEmbedding
 
 __all__ = [
-    "GPT2_STD", "Embedding", "GPTConfig", "InputEmbedding", "OneHotEmbedding", "PositionalEmbedding", "TiedHead",
-    "TokenEmbedding",
+    "GPT2_STD", "Embedding", "GPTConfig", "InputEmbedding", "MemoryReport", "OneHotEmbedding", "PositionalEmbedding",
+    "TiedHead", "TokenEmbedding", "memory_report",
 ]
