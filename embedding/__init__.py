@@ -6,9 +6,11 @@ from embedding.config import GPTConfig
 from embedding.embedding import Embedding
 from embedding.gpt import GPT2_STD, InputEmbedding, PositionalEmbedding, TiedHead, TokenEmbedding
 from embedding.memory import MemoryReport, memory_report
+from embedding.neighbours import nearest
 from embedding.onehot import OneHotEmbedding
+from embedding.pretrained import from_pretrained
 
 __all__ = [
     "GPT2_STD", "Embedding", "GPTConfig", "InputEmbedding", "MemoryReport", "OneHotEmbedding", "PositionalEmbedding",
-    "TiedHead", "TokenEmbedding", "memory_report",
+    "TiedHead", "TokenEmbedding", "from_pretrained", "memory_report", "nearest",
 ]
