@@ -1,4 +1,5 @@
 """SentencePiece: merges by score, byte fallback, spans of the original text, and `tokenizer.model` files."""
+import contextlib
 import random
 import struct
 
@@ -208,6 +209,14 @@ def test_a_model_cut_short_anywhere_is_refused(tmp_path):
     data = model([ModelPiece("ab", -1.5)])
     for length in range(len(data)):
         assert refusal(tmp_path, data[:length])
+
+
+def test_a_model_with_a_byte_changed_is_read_or_refused():
+    data = model(PIECES[:5])
+    for i, byte in enumerate(data):
+        for other in {0, 0xFF, byte ^ 1, byte ^ 0x80}:
+            with contextlib.suppress(ValueError):
+                read_model(data[:i] + bytes([other]) + data[i + 1 :])
 
 
 @pytest.mark.parametrize(
