@@ -4,6 +4,7 @@ Read engine.py first (how an operation is recorded and the walk back), then rows
 this project is about), ops.py and tensor.py.
 """
 from minigrad import functional
+from minigrad.diagram import draw
 from minigrad.engine import no_grad, operation
 from minigrad.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from minigrad.gradients import grad
@@ -13,6 +14,6 @@ from minigrad.rows import RowSparse
 from minigrad.tensor import Tensor
 
 __all__ = [
-    "GradcheckError", "Module", "Parameter", "RowSparse", "Tensor", "erf", "functional", "grad", "gradcheck",
+    "GradcheckError", "Module", "Parameter", "RowSparse", "Tensor", "draw", "erf", "functional", "grad", "gradcheck",
     "gradgradcheck", "maximum", "no_grad", "operation", "where",
 ]
