@@ -110,7 +110,7 @@ def difference(data: bytes, file: File) -> str | None:
         return None
     if data[:200].lstrip().startswith(b"<"):
         cause = "a web page, perhaps a network's login"
-    elif len(data) - data.count(b"\r\n") == file.bytes:
+    elif 0 < data.count(b"\r\n") == len(data) - file.bytes:
         cause = "line ends converted to CRLF"
     else:
         cause = "cut short, or another file" if len(data) < file.bytes else "another file"
@@ -135,7 +135,7 @@ def read_vocabulary(
     lines at the end and a missing "#version" are accepted. Raises ValueError with the file, the line, the reason.
     """
     text, ids = _read_ids(Path(encoder_json))
-    merges = _read_text(Path(vocab_bpe)).rstrip("\n").split("\n")  # splitlines would split at "Â\x85" too
+    merges = _read_text(Path(vocab_bpe)).rstrip("\n").split("\n")
     first = 1
     if merges[0].startswith("#version"):  # the first line alone: GPT-2 has merges that begin with "#" as well
         merges, first = merges[1:], 2
@@ -147,10 +147,11 @@ def read_vocabulary(
     last_id = -1
     for line, merge in enumerate(merges, first):
         left, _, right = merge.partition(" ")
-        if left not in spelled or right not in spelled or ids.get(left + right, -1) <= last_id:
+        id = ids.get(left + right, -1)
+        if id <= last_id or left not in spelled or right not in spelled:
             raise ValueError(f"{vocab_bpe}, line {line}: {_why_not(merge, spelled, ids, last_id)}")
         spelled[left + right] = spelled[left] + spelled[right]
-        last_id = ids[left + right]
+        last_id = id
 
     ranks: dict[bytes, int] = {}
     special_tokens: dict[str, int] = {}
@@ -174,33 +175,41 @@ def read_vocabulary(
 
 
 def merges_not_told_by_rank(merges: list[str], ids: dict[str, int]) -> Iterator[int]:
-    """The indices of the merges that an encoder which knows only ranks would not make as the file says.
+    """The indices of merges whose token an encoder that knows only ranks would make of two other parts.
 
     Such an encoder joins any two neighbours whose union is a token, whether or not a line of the file joins those
-    two. By hand: the merges "b c", "a b", "ab c" make the tokens bc, ab, abc in this order. In "abc" the first
+    two. By hand: "b c", "a b", "ab c" make the tokens bc, ab, abc, in this order. In the text "abc" the first
     merge leaves a and bc, which no line joins; but their union is a token, so by rank the result is abc.
 
-    A merge is as the file says if nothing joins its two parts, or a bit of one to a bit of the other, earlier.
-    So undo the steps that made the parts, the latest first, and look at the two tokens that touch at each moment:
-    their union must not be a token that comes before the next thing to happen to either.
+    Both ways give the same tokens for every text if they do for the text of each token.
     """
-    rank = {left + right: ids[left + right] for left, right in (merge.split(" ") for merge in merges)}
-    parts = {}
-    for index, merge in enumerate(merges):
-        left, right = merge.split(" ")
-        next_step = rank[left + right]
-        parts[left + right] = left, right
+    parts = {merge.replace(" ", ""): tuple(merge.split(" ")) for merge in merges}
+    rank = {token: ids[token] for token in parts}
+
+    def meet(left: str, right: str) -> bool:
+        """Whether the two are ever neighbours, where a text is just these two: nothing joins bits of both before."""
         while True:
-            if rank.get(left + right, next_step) < next_step:
-                yield index
-                break
             made_left, made_right = rank.get(left, -1), rank.get(right, -1)
-            if made_left > made_right:
-                next_step, left = made_left, parts[left][1]
+            if made_left > made_right:  # undo the step that was taken last
+                step, left = made_left, parts[left][1]
             elif made_right >= 0:
-                next_step, right = made_right + 1, parts[right][0]  # + 1: of two equal unions the left is made first
+                step, right = made_right + 1, parts[right][0]  # + 1: of equal unions the one on the left goes first
             else:
-                break
+                return True
+            if rank.get(left + right, step) < step:
+                return False
+
+    reached = set(CHARACTER_TO_BYTE)  # the others are tokens that no text becomes
+    for token, (left, right) in parts.items():
+        if left in reached and right in reached and meet(left, right):
+            reached.add(token)
+    for index, (token, (left, _)) in enumerate(parts.items()):
+        for cut in range(1, len(token)):
+            first, second = token[:cut], token[cut:]
+            if first != left and first in reached and second in reached and meet(first, second):
+                yield index
+
+
 def _why_not(merge: str, known: Container[str], ids: dict[str, int], last_id: int) -> str:
     parts = merge.split(" ")
     if len(parts) != 2 or not all(parts):
