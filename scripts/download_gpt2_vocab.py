@@ -105,26 +105,27 @@ def main(arguments: list[str] | None = None, run=subprocess.run, sleep=time.slee
     if options.print_dir:
         print(files.cache_folder())
         return 0
-    folder = options.dest or files.cache_folder()
     chosen = {key: getattr(options, key) for key in ("source", "offline", "force", "timeout", "retries")}
     fetcher = fetching.Fetcher(**chosen, run=run, sleep=sleep)
     terminal = sys.stderr.isatty() and not options.quiet
     if terminal:
         fetcher.progress = lambda line: print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+    folder = options.dest or files.cache_folder()
+    spare = options.dest is not None and not options.force
     rows, failed = [], False
     for file in (file for name in options.names for file in SETS[name]):
         try:
-            spare = options.dest is not None and not options.force
             row = check(file, folder) if options.check else place(file, folder, fetcher, spare)
-        except Failed as error:
-            failed = True
-            if terminal:
-                fetcher.progress("")
-            print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
-            continue
-        rows.append(row)
-        if terminal:
+        except (Failed, KeyboardInterrupt) as error:
             fetcher.progress("")
+            if isinstance(error, KeyboardInterrupt):
+                print("interrupted; no file was left half-written", file=sys.stderr)
+                return 130
+            print(f"{Path(__file__).name}: {error}", file=sys.stderr)
+            failed = True
+            continue
+        fetcher.progress("")
+        rows.append(row)
         if not options.quiet and not options.json:
             print("{path}  {bytes:,} bytes  sha256 {sha256}  {origin}  {seconds} s".format(**row))
     if options.json:
@@ -133,8 +134,4 @@ def main(arguments: list[str] | None = None, run=subprocess.run, sleep=time.slee
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("\ninterrupted: no file was left half-written", file=sys.stderr)
-        sys.exit(130)
+    sys.exit(main())
