@@ -105,16 +105,10 @@ class Fetcher:
                 return self.download_in_time(file, url)
             except WrongAnswer as error:
                 reason = str(error)
-            except (requests.exceptions.SSLError, requests.exceptions.ProxyError) as error:
-                reason = f"{short(error)} (REQUESTS_CA_BUNDLE names a certificate, HTTPS_PROXY a proxy)"
-                break
-            except (requests.ConnectionError, requests.Timeout) as error:
-                reason = short(error)
-                if not only:
-                    break
             except requests.RequestException as error:
                 reason = short(error)
-                break
+                if not only or isinstance(error, requests.exceptions.SSLError):
+                    break
         self.given_up[host] = reason
         raise Failed(reason)
 
@@ -185,7 +179,10 @@ def short(error: requests.RequestException) -> str:
 
 def by_hand(file: File, path: Path) -> str:
     address = f" from {file.urls[0][1]}" if file.urls else ""
-    return f"\nby hand: put the file{address} at {path} ({file.bytes:,} bytes, SHA-256 {file.sha256})"
+    return (
+        f"\nby hand: put the file{address} at {path} ({file.bytes:,} bytes, SHA-256 {file.sha256})"
+        f"\nbehind a proxy: HTTPS_PROXY names it, REQUESTS_CA_BUNDLE the file with its certificate"
+    )
 
 
 def read_if_right(path: Path, file: File) -> bytes | None:

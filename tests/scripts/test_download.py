@@ -340,6 +340,7 @@ def test_when_all_fails_each_origin_is_named_with_its_reason_and_the_way_by_hand
     assert f"openai, {servers[0].url()}: HTTP 404" in message and f"hf, {servers[1].url()}: HTTP 503" in message
     assert "pip, some-package 1.0: pip ended with 1: ERROR: no route to the index" in message
     assert "npm, some-package 2.0: npm was not found" in message
+    assert "HTTPS_PROXY" in message and "REQUESTS_CA_BUNDLE" in message
     assert str(path) in message and wanted.sha256 in message and servers[0].url() in message
 
 
