@@ -9,8 +9,9 @@ from embedding.memory import MemoryReport, memory_report
 from embedding.neighbours import nearest
 from embedding.onehot import OneHotEmbedding
 from embedding.pretrained import from_pretrained
+from embedding.windows import SlidingWindows, batches
 
 __all__ = [
     "GPT2_STD", "Embedding", "GPTConfig", "InputEmbedding", "MemoryReport", "OneHotEmbedding", "PositionalEmbedding",
-    "TiedHead", "TokenEmbedding", "from_pretrained", "memory_report", "nearest",
+    "SlidingWindows", "TiedHead", "TokenEmbedding", "batches", "from_pretrained", "memory_report", "nearest",
 ]
