@@ -1,0 +1,219 @@
+"""Do it yourself: six exercises, from bytes to Adam, each a few short functions to fill in.
+
+start DIR writes the files, check DIR runs cases against your functions and says which one fails and what it should
+give, hint N helps with exercise N.
+"""
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib.util
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+for folder in (ROOT, ROOT / "scripts"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+import numpy as np  # noqa: E402
+from exercises.checks import EXERCISES, Case, Exercise  # noqa: E402
+from fetching import write  # noqa: E402
+
+TEMPLATES = ROOT / "scripts" / "exercises" / "templates"
+EXAMPLES = """\
+examples:
+  python scripts/practice.py start my-exercises     then open my-exercises/ex1_bytes.py
+  python scripts/practice.py check my-exercises     all six
+  python scripts/practice.py check my-exercises 3   the third
+  python scripts/practice.py hint 3
+
+Exit status: 0 all is right (or written, or printed), 1 a case fails, 2 wrong usage.
+"""
+
+
+class Wrong(Exception):
+    """A case that fails; the message is for the learner."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse_arguments(arguments)
+    try:
+        if options.command == "start":
+            return start(options.folder)
+        if options.command == "check":
+            return check(options.folder, [options.number] if options.number else list(range(1, len(EXERCISES) + 1)))
+    except OSError as error:
+        print(f"practice.py: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    print(EXERCISES[options.number - 1].hint)
+    return 0
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("practice.py", description=__doc__, epilog=EXAMPLES, formatter_class=layout)
+    commands = parser.add_subparsers(dest="command", required=True)
+    numbers: dict[str, Any] = {"type": int, "choices": range(1, len(EXERCISES) + 1), "metavar": "N"}
+    command = commands.add_parser("start", help="write the exercises into a folder; what is there is left alone")
+    command.add_argument("folder", type=Path, metavar="DIR")
+    command = commands.add_parser("check", help="run the cases of all exercises, or of one")
+    command.add_argument("folder", type=Path, metavar="DIR")
+    command.add_argument("number", nargs="?", help=f"1 to {len(EXERCISES)}", **numbers)
+    command = commands.add_parser("hint", help="help with an exercise")
+    command.add_argument("number", help=f"1 to {len(EXERCISES)}", **numbers)
+    return parser.parse_args(arguments)
+
+
+def start(folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    for exercise in EXERCISES:
+        path = folder / exercise.file
+        if path.exists():
+            print(f"{path}: is there, left as it is")
+            continue
+        write(path, (TEMPLATES / exercise.file).read_bytes())
+        print(f"{path}: written")
+    print(f"fill in the functions, then: python scripts/practice.py check {folder}")
+    return 0
+
+
+def check(folder: Path, numbers: list[int]) -> int:
+    failed = []
+    for number in numbers:
+        exercise = EXERCISES[number - 1]
+        try:
+            count = run(folder / exercise.file, exercise)
+            print(f"{number}  {exercise.file}: right, {count} cases")
+        except Wrong as wrong:
+            failed.append(number)
+            print(f"{number}  {exercise.file}: {wrong}")
+    if failed:
+        right = f"{len(numbers) - len(failed)} of {len(numbers)} right"
+        print(f"{right}; python scripts/practice.py hint {failed[0]} helps")
+    return int(bool(failed))
+
+
+def run(path: Path, exercise: Exercise) -> int:
+    """Run the cases of one exercise and return how many there were; Wrong at the first that fails."""
+    if not path.exists():
+        raise Wrong(f"there is no such file; python scripts/practice.py start {path.parent} writes it")
+    module = load(path)
+    cases = list(exercise.cases())
+    for number, case in enumerate(cases, 1):
+        reason = failure(module, path, case)
+        if reason:
+            raise Wrong(
+                f"case {number} of {len(cases)} fails: {case.about}\n"
+                f"   call      {call_text(case)}\n   expected  {expected_text(case.expected)}\n   but       {reason}"
+            )
+    return len(cases)
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise Wrong(f"it cannot be imported: {error_text(error, path)}") from None
+    return module
+
+
+def failure(module: ModuleType, path: Path, case: Case) -> str | None:
+    """What is wrong with the learner's answer; None if it is right."""
+    function = getattr(module, case.function, None)
+    if not callable(function):
+        return f"there is no function {case.function} in the file"
+    raises = inspect.isclass(case.expected)
+    arguments = copy.deepcopy(case.arguments)
+    try:
+        got = function(*arguments)
+    except (Exception, SystemExit) as error:
+        return None if raises and isinstance(error, case.expected) else f"raised {error_text(error, path)}"
+    if raises:
+        return f"returned {text(got)}"
+    if got is None:
+        return "nothing was returned (None)"
+    if difference(arguments, case.arguments):
+        return "the function changed the arguments it was given"
+    return difference(got, case.expected)
+
+
+def difference(got: Any, expected: Any) -> str | None:
+    """How `got` differs from `expected`; None if it does not, up to rounding."""
+    if isinstance(expected, tuple):
+        if not isinstance(got, (tuple, list)) or len(got) != len(expected):
+            return f"got {text(got)}, where {len(expected)} results should be"
+        parts = [(number, difference(*pair)) for number, pair in enumerate(zip(got, expected))]
+        return next((f"result {number}: {reason}" for number, reason in parts if reason), None)
+    if isinstance(expected, dict):
+        if not isinstance(got, dict):
+            return f"got {text(got)}"
+        wrong = [key for key in expected if key not in got or got[key] != expected[key]]
+        if wrong:
+            return f"at {wrong[0]!r} there is {got.get(wrong[0])!r}, where {expected[wrong[0]]!r} is expected"
+        return None if len(got) == len(expected) else f"there are {len(got)} entries"
+    if isinstance(expected, float):
+        expected = np.array(expected, np.float32)  # as near as float32 can be
+    if isinstance(expected, np.ndarray):
+        return array_difference(got, expected)
+    return None if type(got) is type(expected) and got == expected else f"got {text(got)}"
+
+
+def array_difference(got: Any, expected: np.ndarray) -> str | None:
+    try:
+        array = np.asarray(got)
+    except ValueError:
+        return f"got {text(got)}"
+    if array.dtype.kind not in "biuf":
+        return f"got {text(got)}"
+    if array.shape != expected.shape:
+        return f"the shape is {array.shape}, where {expected.shape} is expected: {text(array)}"
+    exact = expected.dtype == np.float64
+    if np.allclose(array, expected, rtol=1e-12 if exact else 1e-5, atol=0 if exact else 1e-6):
+        return None
+    return f"got {text(array)}"
+
+
+def call_text(case: Case) -> str:
+    return f"{case.function}({', '.join(text(argument) for argument in case.arguments)})"
+
+
+def expected_text(expected: Any) -> str:
+    if inspect.isclass(expected):
+        return f"{expected.__name__} is raised"
+    return f"a dict of {len(expected)} entries" if isinstance(expected, dict) else text(expected)
+
+
+def text(value: Any) -> str:
+    """A value in one line, long ones cut."""
+    if isinstance(value, np.ndarray):
+        value = value.astype(np.float64).round(4).tolist() if value.dtype == np.float32 else value.tolist()
+    elif isinstance(value, tuple):
+        return f"({', '.join(text(part) for part in value)})"
+    line = repr(value)
+    return line if len(line) <= 300 else f"{line[:200]} ... {line[-60:]}"
+
+
+def error_text(error: BaseException, path: Path) -> str:
+    """The error and the last line of the learner's own file that it went through."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    if isinstance(error, SyntaxError):
+        lines, said = [error.lineno], error.msg
+    else:
+        said = str(error).split("\n")[0]
+    return f"{type(error).__name__}: {said}" + (f" (line {lines[-1]})" if lines else "")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("practice.py: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,135 @@
+"""The exercises: empty ones fail, each for its own reason; ours pass; a wrong one learns which case, and what it gives."""
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import practice
+import pytest
+from exercises import checks
+
+SOLUTIONS = Path(__file__).parent / "solutions"
+FILES = [exercise.file for exercise in checks.EXERCISES]
+
+
+@pytest.fixture
+def folder(tmp_path, capsys):
+    """A folder with our own solutions in it."""
+    return Path(shutil.copytree(SOLUTIONS, tmp_path / "mine", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def check(folder, capsys, *number) -> tuple[int, str]:
+    status = practice.main(["check", str(folder), *map(str, number)])
+    return status, capsys.readouterr().out
+
+
+def test_start_writes_six_files_and_leaves_alone_what_is_there(tmp_path, capsys):
+    (tmp_path / "ex3_backward.py").write_text("# mine")
+    assert practice.main(["start", str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+    assert (tmp_path / "ex3_backward.py").read_text() == "# mine"
+    assert "ex3_backward.py: is there, left as it is" in capsys.readouterr().out
+
+
+def test_the_empty_exercises_fail_each_for_its_own_reason(tmp_path, capsys):
+    practice.main(["start", str(tmp_path)])
+    capsys.readouterr()
+    status, out = check(tmp_path, capsys)
+    assert status == 1 and "0 of 6 right" in out and out.count("nothing was returned (None)") == 6
+    calls = [line.split("call      ")[1].split("(")[0] for line in out.splitlines() if "   call " in line]
+    assert calls == ["byte_alphabet", "one_hot", "lookup_backward", "head_gradient", "add_positions", "adam_step"]
+
+
+def test_our_own_solutions_pass(folder, capsys):
+    status, out = check(folder, capsys)
+    assert status == 0 and out.count(": right, ") == 6
+
+
+def test_no_template_holds_a_solution_and_every_function_of_it_is_asked_for():
+    for exercise in checks.EXERCISES:
+        template = practice.load(practice.TEMPLATES / exercise.file)
+        functions = [name for name, value in vars(template).items() if callable(value) and value.__module__ == template.__name__]
+        assert set(functions) == {case.function for case in exercise.cases()}
+        source = (practice.TEMPLATES / exercise.file).read_text(encoding="utf-8")
+        assert source.count("\n    ...\n") == source.count("def ") == len(functions)
+
+
+@pytest.mark.parametrize("file, right, wrong, told", [  # the mistakes people make
+    ("ex1_bytes.py", "i += 2", "i += 1", ["the pair stands there twice", "expected  ['lo', 'w', 'lo']"]),
+    ("ex1_bytes.py", "range(33, 127)", "range(32, 127)", ["at 32 there is ' ', where 'Ġ' is expected"]),
+    ("ex2_onehot.py", "ids.min() < 0 or ", "", ["a negative id", "IndexError is raised", "but       returned [["]),
+    ("ex2_onehot.py", "return np.linalg.norm", "return 0 * np.linalg.norm", ["expected  1.4142135623730951", "got 0.0"]),
+    ("ex3_backward.py", "np.add.at(table, ids, g)", "table[ids] += g", ["case 2 of 6", "id 2 was looked up twice"]),
+    ("ex3_backward.py", "g.dtype", "np.float32", ["float64 keeps its precision", "expected  [[1.000000001]]"]),
+    ("ex4_tying.py", "np.add.at(total, ids, g @ table)", "total[ids] += g @ table", ["id 3 stands there twice", "tied_gradient"]),
+    ("ex4_tying.py", "g.T @ hidden", "hidden.T @ g", ["the shape is (2, 4), where (4, 2) is expected"]),
+    ("ex5_positions.py", "positions[:length]", "positions", ["shorter, two in a batch", "but       raised ValueError", "(line 8)"]),
+    ("ex5_positions.py", "return vectors + positions[:length]", "vectors += positions[:length]\n    return vectors", ["changed the arguments"]),
+    ("ex6_adam.py", "results = table.copy(), m.copy(), v.copy()", "results = adam_step(table, 0 * m, m, v, step, lr)", ["row 0 was not looked up: it stays", "result 0: got"]),
+    ("ex6_adam.py", "np.add.at(g, place, rows)", "g[place] = rows", ["an id twice: one step, by the sum"]),
+])  # fmt: skip
+def test_a_wrong_answer_is_told_the_case_and_what_was_expected(folder, capsys, file, right, wrong, told):
+    source = (folder / file).read_text()
+    assert right in source
+    (folder / file).write_text(source.replace(right, wrong))
+    status, out = check(folder, capsys, FILES.index(file) + 1)
+    assert status == 1
+    for part in told:
+        assert part in out
+    answers = [line.strip() for line in source.splitlines() if len(line.strip()) > 12 and "def " not in line and "import" not in line]
+    hint = practice.EXERCISES[FILES.index(file)].hint
+    assert not any(answer in out or answer in hint for answer in answers)
+
+
+@pytest.mark.parametrize("source, told", [
+    ("def lookup_backward(:\n", "it cannot be imported: SyntaxError: invalid syntax (line 1)"),
+    ("import nonsense_that_is_not_there\n", "it cannot be imported: ModuleNotFoundError: No module named"),
+    ("\nraise SystemExit(3)\n", "it cannot be imported: SystemExit: 3 (line 2)"),
+    ("def other(): pass\n", "there is no function lookup_backward in the file"),
+    ("def lookup_backward(ids, g, n):\n    return 'table'\n", "but       got 'table'"),
+    ("def lookup_backward(ids, g, n):\n    return [[1, 2], [3]]\n", "but       got [[1, 2], [3]]"),
+    ("def lookup_backward(ids, g, n):\n    x = 1\n    return x / 0\n", "but       raised ZeroDivisionError: division by zero (line 3)"),
+    ("def lookup_backward(ids, g):\n    return g\n", "but       raised TypeError: lookup_backward() takes 2 positional arguments but 3 were given"),
+])
+def test_code_that_does_not_run_is_reported_in_a_line_and_not_a_traceback(folder, capsys, source, told):
+    (folder / "ex3_backward.py").write_text(source)
+    status, out = check(folder, capsys, 3)
+    assert status == 1 and told in out and "Traceback" not in out
+
+
+def test_the_cases_ask_what_the_lesson_prints():
+    row_3 = next(case for case in checks.one_hot_equals_lookup() if case.about == "the lesson's row 3")
+    assert practice.expected_text(row_3.expected) == "[[-0.4015, 0.9666, -1.1481]]"
+    rows = next(case for case in checks.one_hot_equals_lookup() if case.about == "the lesson's rows 2, 3, 5 and 1")
+    assert practice.text(rows.arguments[0]) == "[2, 3, 5, 1]"
+    source = (practice.TEMPLATES / "ex2_onehot.py").read_text(encoding="utf-8")
+    assert all(f"{number:.4f}" in source for number in checks.table().ravel())
+
+
+def test_adam_of_the_exercise_is_the_projects():
+    optim = pytest.importorskip("minigrad.optim")
+    from minigrad import Parameter, Tensor
+
+    dense = [case for case in checks.rows_nobody_looked_up() if case.function == "adam_step"]
+    parameter = Parameter(dense[0].arguments[0].copy())
+    optimiser = optim.Adam([parameter], lr=0.5)
+    for case in dense:
+        parameter.grad = Tensor(case.arguments[1])
+        optimiser.step()
+        assert np.allclose(parameter.data, case.expected[0], rtol=1e-6)
+
+
+def test_the_command_line(tmp_path):
+    def run(*arguments):
+        return subprocess.run([sys.executable, practice.__file__, *arguments], capture_output=True, text=True, encoding="utf-8", cwd=tmp_path)
+
+    assert "practice.py start my-exercises" in run("--help").stdout
+    assert "np.add" in run("hint", "3").stdout
+    for usage in (["hint", "7"], ["hint"], ["check"], []):
+        assert run(*usage).returncode == 2
+    missing = run("check", "nowhere", "2")
+    assert missing.returncode == 1 and "there is no such file; python scripts/practice.py start nowhere writes it" in missing.stdout
+    (tmp_path / "file").write_text("")
+    blocked = run("start", "file")
+    assert blocked.returncode == 1 and blocked.stderr.startswith("practice.py: ") and "Traceback" not in blocked.stderr
