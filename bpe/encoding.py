@@ -5,22 +5,29 @@
 from __future__ import annotations
 
 import os
-import re
-from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Literal, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bpe import files
+from bpe import files, special
+from bpe.bulk import BulkEncoder
+from bpe.decoding import StreamDecoder, TokenBytes, as_id, as_ids, with_offsets
+from bpe.explain import Explanation, explain_piece
 from bpe.merge import merge
-from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, split
+from bpe.special import Special
+from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, split
+from bpe.unstable import completions, stable_length
 
-Special = Literal["all"] | Collection[str]
+Tokens = Sequence[int] | npt.NDArray[np.integer[Any]]
 
-CACHED_PIECES = 1 << 16  # pieces the cache holds at most, and
+CACHED_PIECES = 1 << 16  # pieces that the cache of the short road holds at most, and
 CACHED_LENGTH = 64  # the longest it takes, in characters
+
+LONG_TEXT = 1 << 12  # characters from which a text takes the long road, in
+TOGETHER = 8  # blocks at once, after a start with fewer, so that little is read in vain when a limit is asked for
 
 
 class Encoding:
@@ -60,11 +67,10 @@ class Encoding:
         self._pat_str = pat_str
         self._mergeable_ranks = mergeable_ranks
         self._special_tokens = special_tokens
-        self._bytes_of = _bytes_by_id(mergeable_ranks, special_tokens)
-        self.max_token_value = max(self._bytes_of)
-        if explicit_n_vocab is not None and not (
-            len(self._bytes_of) == explicit_n_vocab == self.max_token_value + 1
-        ):
+        self._token_bytes = TokenBytes(_bytes_by_id(mergeable_ranks, special_tokens))
+        n_vocab = len(mergeable_ranks) + len(special_tokens)
+        self.max_token_value: int = max(self._token_bytes.bytes_of)
+        if explicit_n_vocab is not None and not n_vocab == explicit_n_vocab == self.max_token_value + 1:
             raise ValueError(
                 f"explicit_n_vocab is {explicit_n_vocab}, but there are {len(mergeable_ranks)} mergeable and "
                 f"{len(special_tokens)} special tokens, and the largest id is {self.max_token_value}"
@@ -72,6 +78,8 @@ class Encoding:
         self._special_ids = frozenset(special_tokens.values())
         self._split = split if pat_str in GPT2_SPELLINGS else _matches(pat_str)
         self._cache: dict[str, list[int]] = {}
+        self._bulk: BulkEncoder | None = None  # made when a long text comes
+        self._has_bulk = pat_str in GPT2_SPELLINGS and all(bytes([byte]) in mergeable_ranks for byte in range(256))
 
     @classmethod
     def from_files(
@@ -99,18 +107,18 @@ class Encoding:
         [31373, 995]
         """
         _check_text(text)
-        try:
-            return self._encode_pieces(text)
-        except UnicodeEncodeError:
-            return self._encode_pieces(repair_surrogates(text))
+        if len(text) < LONG_TEXT:
+            return self._encode_short(text)
+        return [id for ids in self._encode_parts(text, frozenset()) for id in ids.tolist()]
 
     def encode(
         self, text: str, *, allowed_special: Special = frozenset(), disallowed_special: Special = "all"
     ) -> list[int]:
         """The ids of `text`. Special tokens in it are refused, unless the caller says what they are.
 
-        Those in `allowed_special` become their ids. Those in `disallowed_special` raise ValueError; "all" means
-        all that are not allowed. The rest is read as any other text. Lone surrogates become U+FFFD.
+        Those in `allowed_special` become their ids. Those in `disallowed_special` raise ValueError; "all" means all
+        that are not allowed. The rest is read as any other text. Surrogates become the character that a pair of them
+        stands for, or U+FFFD.
 
         >>> from bpe import get_encoding
         >>> enc = get_encoding("gpt2")
@@ -121,15 +129,169 @@ class Encoding:
         >>> enc.encode("<|endoftext|>", disallowed_special=())
         [27, 91, 437, 1659, 5239, 91, 29]
         """
-        allowed = self._check_special(text, allowed_special, disallowed_special)
-        if not allowed:
-            return self.encode_ordinary(text)
+        allowed = self._check(text, allowed_special, disallowed_special)
+        if len(text) < LONG_TEXT and not allowed:
+            return self._encode_short(text)
+        return [id for ids in self._encode_parts(text, allowed) for id in ids.tolist()]
+
+    def encode_to_numpy(
+        self, text: str, *, allowed_special: Special = frozenset(), disallowed_special: Special = "all"
+    ) -> npt.NDArray[np.uint32]:
+        """The ids of `text` as an array, (T,) uint32; otherwise as `encode`. The quickest way for long texts."""
+        return _gather(self._encode_parts(text, self._check(text, allowed_special, disallowed_special)))
+
+    def encode_batch(
+        self,
+        text: Iterable[str],
+        *,
+        num_threads: int = 8,
+        allowed_special: Special = frozenset(),
+        disallowed_special: Special = "all",
+    ) -> list[list[int]]:
+        """The ids of each of some texts; as `encode`. `num_threads` is tiktoken's, and changes nothing here.
+
+        >>> from bpe import get_encoding
+        >>> get_encoding("gpt2").encode_batch(["hello world", "goodbye world"])
+        [[31373, 995], [11274, 16390, 995]]
+        """
+        options: dict[str, Any] = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
+        return [self.encode(one, **options) for one in _check_batch(text)]
+
+    def encode_ordinary_batch(self, text: Iterable[str], *, num_threads: int = 8) -> list[list[int]]:
+        """The ids of each of some texts; as `encode_ordinary`. `num_threads` as in `encode_batch`."""
+        return [self.encode_ordinary(one) for one in _check_batch(text)]
+
+    def encode_single_token(self, text_or_bytes: str | bytes) -> int:
+        """The id of the token, mergeable or special, that is `text_or_bytes`; KeyError when none is.
+
+        >>> from bpe import get_encoding
+        >>> get_encoding("gpt2").encode_single_token(b" hello")
+        23748
+        """
+        if isinstance(text_or_bytes, str):
+            text_or_bytes = _repaired(text_or_bytes).encode()
+        elif not isinstance(text_or_bytes, bytes):
+            raise TypeError(f"expected a str or bytes, got {type(text_or_bytes).__name__}: {text_or_bytes!r:.60}")
+        id = self._mergeable_ranks.get(text_or_bytes)
+        if id is None:
+            id = self._special_tokens.get(text_or_bytes.decode("utf-8", "replace"))
+        if id is None:
+            raise KeyError(f"{text_or_bytes!r} is not a token of {self!r}")
+        return id
+
+    def encode_with_unstable(
+        self, text: str, *, allowed_special: Special = frozenset(), disallowed_special: Special = "all"
+    ) -> tuple[list[int], list[list[int]]]:
+        """The ids that stay whatever follows `text`, and the ways in which the rest may go on: see `bpe.unstable`.
+
+        >>> from bpe import get_encoding
+        >>> stable, ways = get_encoding("gpt2").encode_with_unstable("hello fanta")
+        >>> stable, ways[:3]
+        ([31373], [[277, 4910], [5113, 265], [5113, 272]])
+        """
+        allowed = self._check(text, allowed_special, disallowed_special)
         ids: list[int] = []
-        for part, special in self._parts(text, allowed):
-            ids += self.encode_ordinary(part)
-            if special is not None:
-                ids.append(special)
-        return ids
+        last: list[int] = []  # the ids of the last piece; none when a special token is last
+        for part, special_id in special.parts(_repaired(text), self._special_tokens, allowed):
+            for piece in self._split(part):
+                last = self._encode_piece(piece)
+                ids += last
+            if special_id is not None:
+                last = []
+                ids.append(special_id)
+        stay = stable_length(ids, len(last), self._token_bytes.bytes_of)
+        unstable = self.decode_bytes(ids[stay:])
+        if not unstable:
+            return ids, []
+        ways = completions(
+            unstable, self._encode_short, self._mergeable_ranks, self._token_bytes.bytes_of, self.token_byte_values()
+        )
+        return ids[:stay], ways
+
+    # What users ask for beside
+
+    def count(self, text: str, **options: Special) -> int:
+        """The number of ids of `text`; takes what `encode` takes.
+
+        >>> from bpe import get_encoding
+        >>> get_encoding("gpt2").count("hello world")
+        2
+        """
+        return sum(len(ids) for ids in self._encode_parts(text, self._check(text, **options)))
+
+    def is_within_limit(self, text: str, limit: int, **options: Special) -> bool:
+        """Whether `text` has at most `limit` ids; reads no more of it than it needs to know. Takes what `encode` does.
+
+        >>> from bpe import get_encoding
+        >>> get_encoding("gpt2").is_within_limit("hello world", 1)
+        False
+        """
+        return self._first_ids(text, limit, **options) is None
+
+    def truncate(self, text: str, limit: int, **options: Special) -> str:
+        """The beginning of `text` that has at most `limit` ids, never ending inside a character.
+
+        It is the text of the first `limit` ids, without what they have of a character that is cut. Takes what
+        `encode` takes.
+
+        >>> from bpe import get_encoding
+        >>> get_encoding("gpt2").truncate("hello world, goodbye", 3)
+        'hello world,'
+        """
+        ids = self._first_ids(text, limit, **options)
+        if ids is None:
+            return text
+        begin = self.decode_bytes(ids).decode("utf-8", "ignore")
+        options = {**options, "disallowed_special": ()}
+        while self.count(begin, **options) > limit:  # rare: without the cut character there may be more ids
+            begin = begin[:-1]
+        return begin
+
+    def _first_ids(self, text: str, limit: int, **options: Special) -> npt.NDArray[np.uint32] | None:
+        """The first `limit` ids of `text`, None when it has no more than these."""
+        if limit < 0:
+            raise ValueError(f"the limit is {limit}: it must be 0 or more")
+        parts, total = [np.zeros(0, np.uint32)], 0
+        for ids in self._encode_parts(text, self._check(text, **options)):
+            parts.append(ids)
+            total += len(ids)
+            if total > limit:
+                return np.concatenate(parts)[:limit]
+        return None
+
+    def explain(self, text: str, **options: Special) -> list[Explanation]:
+        """How `text` becomes ids: for each piece its bytes, its merges in order, its ids. Takes what `encode` takes.
+
+        >>> from bpe import get_encoding
+        >>> print(*get_encoding("gpt2").explain("token"), sep="\\n")
+        'token'  74 6f 6b 65 6e
+            268  'e' + 'n'
+            482  'o' + 'k'
+           4233  'ok' + 'en'
+          30001  't' + 'oken'
+            ids  30001
+        """
+        explained = []
+        for part, special_id in special.parts(_repaired(text), self._special_tokens, self._check(text, **options)):
+            for piece in self._split(part):
+                explained.append(explain_piece(piece, self._mergeable_ranks, self._encode_single_piece(piece)))
+            if special_id is not None:
+                token = self._token_bytes.one(special_id)
+                explained.append(Explanation(token.decode(), token, [], [special_id]))
+        return explained
+
+    def clear_cache(self) -> None:
+        """Forget the pieces met so far. What is kept of them is bounded, so this is for measuring, mostly."""
+        self._cache.clear()
+        self._bulk = None
+
+    # The two roads
+
+    def _encode_short(self, text: str) -> list[int]:
+        try:
+            return self._encode_pieces(text)
+        except UnicodeEncodeError:
+            return self._encode_pieces(repair_surrogates(text))
 
     def _encode_pieces(self, text: str) -> list[int]:
         cache = self._cache
@@ -147,6 +309,27 @@ class Encoding:
             self._cache[piece] = ids
         return ids
 
+    def _encode_parts(self, text: str, allowed: frozenset[str]) -> Iterator[npt.NDArray[np.uint32]]:
+        """The ids of `text`, array by array, in whole arrays where it is long."""
+        for part, special_id in special.parts(text, self._special_tokens, allowed):
+            if len(part) < LONG_TEXT or not self._has_bulk:
+                yield np.array(self._encode_short(part), np.uint32)
+            else:
+                yield from self._encode_long(part)
+            if special_id is not None:
+                yield np.array([special_id], np.uint32)
+
+    def _encode_long(self, text: str) -> Iterator[npt.NDArray[np.uint32]]:
+        bulk = self._bulk = self._bulk or BulkEncoder(self._mergeable_ranks)
+        remaining = blocks(text)
+        together = 1
+        while some := list(islice(remaining, together)):
+            try:
+                yield from bulk.encode(some)
+            except UnicodeEncodeError:
+                yield from bulk.encode(list(map(repair_surrogates, some)))
+            together = min(2 * together, TOGETHER)
+
     def _encode_single_piece(self, piece: str | bytes) -> list[int]:
         """The ids of bytes that are taken as one piece."""
         if isinstance(piece, str):
@@ -159,40 +342,16 @@ class Encoding:
         except KeyError as missing:
             raise KeyError(f"the vocabulary of {self!r} has no token for the byte {missing}") from None
 
-    # Special tokens
-
-    def _check_special(self, text: str, allowed: Special, disallowed: Special) -> frozenset[str]:
-        """Refuse disallowed special tokens in `text`; the allowed ones, those that are none left out."""
+    def _check(
+        self, text: str, allowed_special: Special = frozenset(), disallowed_special: Special = "all"
+    ) -> frozenset[str]:
+        """The special tokens that are allowed in `text`; see `encode`."""
         _check_text(text)
-        if allowed:
-            allowed = self._special_set("allowed_special", allowed) & self._special_tokens.keys()
-        if disallowed == "all":
-            refused = [token for token in self._special_tokens if token in text and token not in allowed]
-        else:
-            refused = [token for token in self._special_set("disallowed_special", disallowed) if token in text]
-        if refused:
-            _refuse(min(refused, key=text.index), text)
-        return frozenset(allowed)
-
-    def _special_set(self, argument: str, tokens: Special) -> frozenset[str]:
-        if isinstance(tokens, (str, bytes)):
-            if tokens == "all":
-                return frozenset(self._special_tokens)
-            raise TypeError(f'{argument} must be "all" or a collection of strings, not the string {tokens!r}')
-        return frozenset(tokens)
-
-    def _parts(self, text: str, allowed: frozenset[str]) -> Iterator[tuple[str, int | None]]:
-        """Cut at the allowed special tokens: each text before one with its id, and the last with None."""
-        longest_first = sorted(allowed, key=len, reverse=True)  # so that <a><b> wins over <a>
-        begin = 0
-        for match in re.finditer("|".join(map(re.escape, longest_first)), text):
-            yield text[begin : match.start()], self._special_tokens[match.group()]
-            begin = match.end()
-        yield text[begin:], None
+        return special.allowed_in(text, self._special_tokens, allowed_special, disallowed_special)
 
     # From ids to text
 
-    def decode(self, tokens: Sequence[int] | npt.NDArray[np.integer[Any]], errors: str = "replace") -> str:
+    def decode(self, tokens: Tokens, errors: str = "replace") -> str:
         """The text of `tokens`. What is not valid UTF-8 becomes U+FFFD, unless `errors` says otherwise.
 
         OverflowError for an id that is negative or beyond 32 bits, KeyError for one that is no token, TypeError for
@@ -204,14 +363,57 @@ class Encoding:
         """
         return self.decode_bytes(tokens).decode("utf-8", errors)
 
-    def decode_bytes(self, tokens: Sequence[int] | npt.NDArray[np.integer[Any]]) -> bytes:
+    def decode_bytes(self, tokens: Tokens) -> bytes:
         """The bytes of `tokens`; errors as in `decode`."""
-        try:
-            return b"".join([self._bytes_of[token] for token in as_ids(tokens).tolist()])
-        except KeyError as missing:
-            raise KeyError(f"no token has the id {missing}: ids are 0 to {self.max_token_value}") from None
+        return self._token_bytes.join(as_ids(tokens))
+
+    def decode_single_token_bytes(self, token: int) -> bytes:
+        """The bytes of one token; KeyError when there is none with that id."""
+        return self._token_bytes.one(as_id(token))
+
+    def decode_tokens_bytes(self, tokens: Tokens) -> list[bytes]:
+        """The bytes of each of `tokens`; errors as in `decode`.
+
+        >>> from bpe import get_encoding
+        >>> get_encoding("gpt2").decode_tokens_bytes([31373, 995])
+        [b'hello', b' world']
+        """
+        return self._token_bytes.each(as_ids(tokens))
+
+    def decode_with_offsets(self, tokens: Tokens, errors: str = "strict") -> tuple[str, list[int]]:
+        """The text of `tokens`, and for each the index of the character in it that holds the token's first byte.
+
+        UnicodeDecodeError for what is not valid UTF-8, unless `errors` is "replace" or "ignore".
+
+        >>> from bpe import get_encoding
+        >>> get_encoding("gpt2").decode_with_offsets([31373, 995])
+        ('hello world', [0, 5])
+        """
+        return with_offsets(self.decode_tokens_bytes(tokens), errors)
+
+    def decode_batch(self, batch: Iterable[Tokens], *, errors: str = "replace", num_threads: int = 8) -> list[str]:
+        """The text of each of some sequences of ids; as `decode`. `num_threads` as in `encode_batch`."""
+        return [self.decode(tokens, errors) for tokens in batch]
+
+    def decode_bytes_batch(self, batch: Iterable[Tokens], *, num_threads: int = 8) -> list[bytes]:
+        """The bytes of each of some sequences of ids; as `decode_bytes`. `num_threads` as in `encode_batch`."""
+        return [self.decode_bytes(tokens) for tokens in batch]
+
+    def decoder(self) -> StreamDecoder:
+        """A decoder for ids that come one at a time, with `push(id)` and `flush()`.
+
+        >>> from bpe import get_encoding
+        >>> decoder = get_encoding("gpt2").decoder()
+        >>> [decoder.push(id) for id in [19526, 254, 25001, 121]]
+        ['', '你', '', '好']
+        """
+        return StreamDecoder(self._token_bytes)
 
     # Facts
+
+    def token_byte_values(self) -> list[bytes]:
+        """The bytes of all mergeable tokens, sorted."""
+        return sorted(self._mergeable_ranks)
 
     @property
     def n_vocab(self) -> int:
@@ -225,7 +427,23 @@ class Encoding:
 
     @property
     def special_tokens_set(self) -> set[str]:
+        """The texts of the special tokens."""
         return set(self._special_tokens)
+
+    def is_special_token(self, token: int) -> bool:
+        """Whether the id, any integer, is that of a special token."""
+        return as_id(token) in self._special_ids
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "pat_str": self._pat_str,
+            "mergeable_ranks": self._mergeable_ranks,
+            "special_tokens": self._special_tokens,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
 
 def repair_surrogates(text: str) -> str:
@@ -237,11 +455,26 @@ def repair_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def as_ids(tokens: Sequence[int] | npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.uint32]:
-    """A sequence of ids as an array, (T,) uint32."""
-    if not isinstance(tokens, np.ndarray):
-        return np.frombuffer(array("I", tokens), np.uint32)
-    return tokens.astype(np.uint32)
+def _repaired(text: str) -> str:
+    _check_text(text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return repair_surrogates(text)
+    return text
+
+
+def _gather(arrays: Iterable[npt.NDArray[np.uint32]]) -> npt.NDArray[np.uint32]:
+    """One array of all, without ever holding them twice: a buffer that grows in place."""
+    buffer, used = np.empty(1 << 12, np.uint32), 0
+    for ids in arrays:
+        if used + len(ids) > len(buffer):
+            grown = len(buffer) + min(len(buffer), 1 << 22)
+            buffer.resize(max(grown, used + len(ids)), refcheck=False)
+        buffer[used : used + len(ids)] = ids
+        used += len(ids)
+    buffer.resize(used, refcheck=False)
+    return buffer
 
 
 def _bytes_by_id(mergeable_ranks: dict[bytes, int], special_tokens: dict[str, int]) -> dict[int, bytes]:
@@ -270,8 +503,7 @@ def _check_text(text: object) -> None:
         raise TypeError(f"text must be a str, got {type(text).__name__}: {text!r:.60}")
 
 
-def _refuse(token: str, text: str) -> NoReturn:
-    raise ValueError(
-        f"the text has the special token {token!r} at index {text.index(token)}. To encode it as a token, pass "
-        f"allowed_special={{{token!r}}}; to encode it as any other text, pass disallowed_special=()"
-    )
+def _check_batch(texts: Iterable[str]) -> Iterable[str]:
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"a batch is a list of texts, got one {type(texts).__name__}: {texts!r:.60}")
+    return texts

@@ -58,7 +58,7 @@ KINDS = bytes(
     for c in map(chr, range(128))
 ) + bytes(128)  # fmt: skip
 
-APOSTROPHE_OR_SURROGATE = re.compile("['\\ud800-\\udfff]")
+SURROGATE = re.compile("[\\ud800-\\udfff]")
 
 
 def piece_starts(stand_ins: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
@@ -115,9 +115,8 @@ def _separate_contractions(stand_ins: npt.NDArray[np.uint8], starts: npt.NDArray
 def blocks(text: str, size: int = 1 << 18) -> Iterator[str]:
     """Cut a long text into blocks of about `size` characters whose pieces, one after another, are the text's.
 
-    A block ends where a piece begins whatever comes later: after a character that is neither whitespace nor an
-    apostrophe, where the kind changes. A block is longer than `size` only where that happens nowhere near its end.
-    Surrogates count as no certain place: two of them may be repaired into one letter.
+    A block ends where a piece begins whatever comes later. It is longer than `size` only where that happens nowhere
+    near its end, in a very long piece.
 
     >>> list(blocks("one two  three", size=6))
     ['one', ' two', '  three']
@@ -126,16 +125,21 @@ def blocks(text: str, size: int = 1 << 18) -> Iterator[str]:
     while begin < len(text):
         end = begin + size
         while end < len(text) and not (cut := _certain_start(text, begin, end)):
-            end += end - begin
+            end += size
         end = cut if end < len(text) else len(text)
         yield text[begin:end]
         begin = end
 
 
 def _certain_start(text: str, begin: int, end: int, look: int = 4096) -> int:
-    """The last index, at most `end`, at which a piece begins for certain; 0 if `look` characters have none."""
+    """The last index, at most `end`, at which a piece begins for certain; 0 if `look` characters have none.
+
+    That is where the kind changes, after a character that is not whitespace, unless a contraction may be there.
+    Surrogates count for no kind: two of them may be repaired into one letter.
+    """
     for i in range(end, max(begin, end - look), -1):
         before, kind = (KINDS[ord(STAND_INS[ord(c)])] for c in text[i - 1 : i + 1])
-        if kind != before > OTHER_WHITESPACE and not APOSTROPHE_OR_SURROGATE.search(text, i - 1, i + 1):
+        contraction = text[i - 1] == "'" and kind == LETTER
+        if kind != before > OTHER_WHITESPACE and not contraction and not SURROGATE.search(text, i - 1, i + 1):
             return i
     return 0

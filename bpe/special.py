@@ -1,0 +1,59 @@
+"""Special tokens: texts with an id of their own, such as <|endoftext|>, that take no part in merges.
+
+They steer a model, so text that merely contains one must not become one unasked: a caller says which are allowed to
+be tokens and which are refused with an error, and the rest is read as any other text.
+"""
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal
+
+Special = Literal["all"] | Collection[str]
+
+
+def allowed_in(
+    text: str, special_tokens: Mapping[str, int], allowed_special: Special, disallowed_special: Special
+) -> frozenset[str]:
+    """The special tokens that `text` may have as tokens; ValueError when it has one that is disallowed.
+
+    >>> tokens = {"<a>": 1, "<b>": 2}
+    >>> allowed_in("<a>", tokens, allowed_special={"<a>"}, disallowed_special="all")
+    frozenset({'<a>'})
+    >>> allowed_in("x<b>", tokens, allowed_special={"<a>"}, disallowed_special="all")
+    Traceback (most recent call last):
+    ValueError: the text has the special token '<b>' at index 1. To encode it as a token, pass ...
+    """
+    allowed = _some("allowed_special", allowed_special, special_tokens) if allowed_special else frozenset()
+    if disallowed_special == "all":
+        found = [token for token in special_tokens if token in text and token not in allowed]
+    else:
+        found = [token for token in _some("disallowed_special", disallowed_special, special_tokens) if token in text]
+    if found:
+        token = min(found, key=text.index)
+        raise ValueError(
+            f"the text has the special token {token!r} at index {text.index(token)}. To encode it as a token, pass "
+            f"allowed_special={{{token!r}}}; to encode it as any other text, pass disallowed_special=()"
+        )
+    return allowed.intersection(special_tokens) if allowed else allowed
+
+
+def _some(argument: str, tokens: Special, special_tokens: Mapping[str, int]) -> frozenset[str]:
+    if isinstance(tokens, (str, bytes)):
+        if tokens == "all":
+            return frozenset(special_tokens)
+        raise TypeError(f'{argument} must be "all" or a collection of strings, not the string {tokens!r}')
+    return frozenset(tokens)
+
+
+def parts(text: str, special_tokens: Mapping[str, int], allowed: Collection[str]) -> Iterator[tuple[str, int | None]]:
+    """Cut at the allowed special tokens: the text before each with its id, and the last with None.
+
+    >>> list(parts("one<a>two", {"<a>": 1}, {"<a>"}))
+    [('one', 1), ('two', None)]
+    """
+    begin = 0
+    if allowed:
+        longest_first = sorted(allowed, key=len, reverse=True)  # so that <a><b> wins over <a>
+        for match in re.finditer("|".join(map(re.escape, longest_first)), text):
+            yield text[begin : match.start()], special_tokens[match.group()]
+            begin = match.end()
+    yield text[begin:], None

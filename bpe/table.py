@@ -1,0 +1,99 @@
+"""A hash table of short pieces that is asked in whole arrays: many pieces in, their numbers out.
+
+A piece of up to 15 bytes fits in 16 together with its length. These 16 bytes, read as two integers, are its *key*:
+equal keys are equal pieces, so nothing is ever taken for something else.
+
+By hand: " the" is 20 74 68 65. Read as little-endian integers, with the length 4 in the last byte of the second,
+its key is (0x65687420, 0x0400000000000000).
+"""
+import numpy as np
+import numpy.typing as npt
+
+SHORT = 15  # bytes of the longest piece that has a key
+
+Keys = npt.NDArray[np.uint64]  # (N, 2)
+
+# What stays of 16 bytes for each length, and the length's place. A length that is too long has the key (0, 0).
+_KEEP = np.array([(((1 << 8 * n) - 1) & (2**64 - 1), (1 << 8 * n) - 1 >> 64) for n in range(SHORT + 1)], np.uint64)
+_LENGTH = np.arange(SHORT + 1, dtype=np.uint64) << np.uint64(56)
+_MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd, their bits without a pattern
+
+
+def padded(data: bytes) -> npt.NDArray[np.uint8]:
+    """`data` as an array with 16 zero bytes after it, so that 16 bytes can be read from each place in it."""
+    return np.frombuffer(data + bytes(16), np.uint8)
+
+
+def piece_keys(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.integer], lengths: npt.NDArray[np.integer]
+) -> Keys:
+    """The keys of the pieces that begin at `starts` in `data` (see `padded`); (N,) and (N,) in, (N, 2) out.
+
+    Pieces longer than 15 bytes get the key of no piece, as those of no length do.
+
+    >>> [[hex(half) for half in key] for key in piece_keys(padded(b"in the"), np.array([2]), np.array([4])).tolist()]
+    [['0x65687420', '0x400000000000000']]
+    """
+    sixteen = np.ndarray(len(data) - 15, "V16", data, strides=(1,))  # the 16 bytes from each place, overlapping
+    keys = sixteen[starts].view("<u8").reshape(-1, 2)
+    lengths = np.where(lengths <= SHORT, lengths, 0)
+    keys &= _KEEP.take(lengths, axis=0)
+    keys[:, 1] |= _LENGTH.take(lengths)
+    return keys
+
+
+class PieceTable:
+    """The numbers of pieces: from 1 to `capacity`, and given by whoever adds a piece.
+
+    0 stands for a piece that is not there. Finding needs no lock: what is added is written before it can be found.
+    Adding from several threads does.
+
+    >>> data = padded(b"one two")
+    >>> keys = piece_keys(data, np.array([0, 3]), np.array([3, 4]))
+    >>> table = PieceTable(capacity=100)
+    >>> table.find(keys).tolist()
+    [0, 0]
+    >>> table.add(keys, np.array([5, 6]))
+    >>> table.find(keys).tolist()
+    [5, 6]
+    """
+
+    def __init__(self, capacity: int) -> None:
+        bits = max(4, (2 * capacity).bit_length())  # at most half full, so that a search is short
+        self._shift = np.uint64(64 - bits)
+        self._slots = np.zeros(1 << bits, np.int32)  # the number of the piece there, 0 where there is none
+        self._low, self._high = np.zeros((2, capacity + 1), np.uint64)  # the key of each number
+
+    def find(self, keys: Keys) -> npt.NDArray[np.int32]:
+        """The number of each piece, 0 for those not in the table; (N, 2) in, (N,) out."""
+        low, high = keys[:, 0], keys[:, 1]
+        slots = self._hash(keys)
+        numbers = self._slots.take(slots)
+        wrong = (self._low.take(numbers) != low) | (self._high.take(numbers) != high)
+        wrong &= numbers != 0
+        search = np.flatnonzero(wrong)
+        while len(search):  # a slot that another piece has: the next one
+            slots[search] = (slots[search] + 1) & (len(self._slots) - 1)
+            found = self._slots.take(slots[search])
+            numbers[search] = found
+            wrong = (self._low.take(found) != low[search]) | (self._high.take(found) != high[search])
+            search = search[wrong & (found != 0)]
+        return numbers
+
+    def add(self, keys: Keys, numbers: npt.NDArray[np.integer]) -> None:
+        """Give pieces their numbers, (N, 2) and (N,); the pieces must differ and not be in the table."""
+        self._low[numbers] = keys[:, 0]
+        self._high[numbers] = keys[:, 1]
+        slots = self._hash(keys)
+        while len(numbers):
+            free = self._slots[slots] == 0
+            self._slots[slots[free]] = numbers[free]  # of several that want the same slot, one gets it
+            homeless = self._slots[slots] != numbers
+            numbers, slots = numbers[homeless], (slots[homeless] + 1) & (len(self._slots) - 1)
+
+    def _hash(self, keys: Keys) -> npt.NDArray[np.intp]:
+        mixed = keys[:, 0] * _MIX[0]
+        mixed ^= keys[:, 1] * _MIX[1]
+        mixed *= _MIX[0]
+        mixed >>= self._shift
+        return mixed.view(np.intp)
