@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import Module, Parameter, Tensor, functional
+from minigrad import Module, Parameter, Tensor, functional, random
 
 
 class Embedding(Module):
@@ -97,7 +97,7 @@ class Embedding(Module):
 
     def reset_parameters(self) -> None:
         """Draw the table anew from N(0, std^2); the padding row is zeros."""
-        self.weight.data[...] = np.random.normal(0.0, self.std, self.weight.shape)
+        self.weight.data[...] = random.normal(0.0, self.std, self.weight.shape, dtype=self.weight.dtype)
         if self.padding_idx is not None:
             self.weight.data[self.padding_idx] = 0
         self.weight._changed()

@@ -3,17 +3,18 @@
 Read engine.py first (how an operation is recorded and the walk back), then rows.py (lookup and scatter_add, the pair
 this project is about), ops.py and tensor.py.
 """
-from minigrad import functional
+from minigrad import functional, random
 from minigrad.diagram import draw
 from minigrad.engine import no_grad, operation
 from minigrad.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from minigrad.gradients import grad
 from minigrad.module import Module, Parameter
 from minigrad.ops import erf, maximum, where
+from minigrad.random import manual_seed
 from minigrad.rows import RowSparse
 from minigrad.tensor import Tensor
 
 __all__ = [
     "GradcheckError", "Module", "Parameter", "RowSparse", "Tensor", "draw", "erf", "functional", "grad", "gradcheck",
-    "gradgradcheck", "maximum", "no_grad", "operation", "where",
+    "gradgradcheck", "manual_seed", "maximum", "no_grad", "operation", "random", "where",
 ]

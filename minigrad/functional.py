@@ -10,10 +10,13 @@ import numpy as np
 
 from minigrad import rows
 from minigrad.engine import as_tensor, operation
+from minigrad.losses import cross_entropy, log_softmax, softmax
 from minigrad.ops import index, reshape
 from minigrad.rows import RowSparse, checked_ids, lookup
 
-__all__ = ["OptionError", "embedding", "layer_norm", "one_hot", "scatter_add"]
+__all__ = [
+    "OptionError", "cross_entropy", "embedding", "layer_norm", "log_softmax", "one_hot", "scatter_add", "softmax",
+]
 
 
 class OptionError(ValueError, AssertionError, RuntimeError):
