@@ -1,4 +1,4 @@
-"""What the embedding of a GPT weighs, and what a lookup is: python -m embedding memory, python -m embedding table."""
+"""What a GPT's embedding weighs, and the smallest table there is to look at."""
 from __future__ import annotations
 
 import argparse
@@ -6,13 +6,20 @@ import dataclasses
 import json
 import sys
 
+import numpy as np
+
+from embedding.embedding import Embedding
 from embedding.memory import GPT2_SIZES, memory_report
+from embedding.onehot import OneHotEmbedding
+from minigrad import functional, random
 
 EXAMPLES = """\
 examples:
   python -m embedding memory                          the smallest GPT-2, 32 texts of 1,024 tokens
   python -m embedding memory --model gpt2-xl          the largest
   python -m embedding memory --model all --batch 1    the four, one below the other
+  python -m embedding table                           6 rows of 3, as torch draws them; rows 2, 3, 5 and 1
+  python -m embedding table --seed 7 --rows 4 0 0     rows of another table
 """
 
 
@@ -28,10 +35,16 @@ def main(arguments: list[str] | None = None) -> int:
     memory.add_argument("--sequence", type=int, default=1024, metavar="T", help="tokens each (default: %(default)s)")
     memory.add_argument("--json", action="store_true", help="a JSON object for each model, in bytes")
 
+    table = commands.add_parser("table", help="draw a small table, and look rows up in it")
+    table.add_argument("ids", nargs="*", type=int, default=[2, 3, 5, 1], metavar="ID", help="(default: 2 3 5 1)")
+    table.add_argument("--seed", type=int, default=123, help="(default: %(default)s)")
+    table.add_argument("--rows", type=int, default=6, metavar="V", help="(default: %(default)s)")
+    table.add_argument("--width", type=int, default=3, metavar="C", help="(default: %(default)s)")
+
     options = parser.parse_args(arguments)
     try:
-        print_memory(options)
-    except ValueError as error:
+        {"memory": print_memory, "table": print_table}[options.command](options)
+    except (ValueError, IndexError) as error:
         parser.error(str(error))
     return 0
 
@@ -45,6 +58,20 @@ def print_memory(options: argparse.Namespace) -> None:
         return
     blocks = (f"{name}, {options.batch} x {options.sequence} tokens, float32\n{r}" for name, r in reports.items())
     print("\n\n".join(blocks))
+
+
+def print_table(options: argparse.Namespace) -> None:
+    random.manual_seed(options.seed)
+    layer = Embedding(options.rows, options.width)
+    slow = OneHotEmbedding.from_pretrained(layer.weight)
+    looked_up = layer(options.ids)
+    print(f"manual_seed({options.seed}), then {layer}\n{layer.weight.detach()}")
+    print(f"rows {', '.join(map(str, options.ids))}\n{looked_up.detach()}")
+    same = np.array_equal(looked_up.data, slow(options.ids).data)
+    print(f"one-hot vectors times the table: {'the same numbers' if same else 'other numbers'}")
+    if options.rows > 1:
+        a, b = functional.one_hot([0, 1], options.rows).numpy()
+        print(f"any two of those vectors are {np.linalg.norm(a - b):.4f} apart, the square root of 2")
 
 
 if __name__ == "__main__":
