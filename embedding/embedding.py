@@ -64,8 +64,7 @@ class Embedding(Module):
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse, self.std = scale_grad_by_freq, sparse, std
         if _weight is None:
-            self.weight = Parameter(np.empty((num_embeddings, embedding_dim), dtype), requires_grad=not _freeze)
-            self.reset_parameters()
+            self.weight = Parameter(self._drawn(dtype), requires_grad=not _freeze)
         elif tuple(_weight.shape) != (num_embeddings, embedding_dim):
             raise functional.OptionError(
                 f"Shape of weight does not match num_embeddings and embedding_dim: "
@@ -97,10 +96,14 @@ class Embedding(Module):
 
     def reset_parameters(self) -> None:
         """Draw the table anew from N(0, std^2); the padding row is zeros."""
-        self.weight.data[...] = random.normal(0.0, self.std, self.weight.shape, dtype=self.weight.dtype)
-        if self.padding_idx is not None:
-            self.weight.data[self.padding_idx] = 0
+        self.weight.data[...] = self._drawn(self.weight.dtype)
         self.weight._changed()
+
+    def _drawn(self, dtype: Any) -> np.ndarray:
+        table = random.normal(0.0, self.std, (self.num_embeddings, self.embedding_dim), dtype=dtype)
+        if self.padding_idx is not None:
+            table[self.padding_idx] = 0
+        return table
 
     def forward(self, ids: Any) -> Tensor:
         return functional.embedding(
