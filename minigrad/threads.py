@@ -1,0 +1,38 @@
+"""Work shared among threads: NumPy gives up the interpreter's lock inside its loops, so they do run at once."""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+
+def thread_count() -> int:
+    """As many as the cores this process may use, or fewer if OMP_NUM_THREADS says so, as for torch."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores
+
+
+def in_parts(work: Callable[[int, int], None], size: int, at_least: int = 1) -> None:
+    """work(start, stop) for consecutive parts that make up range(size), each in a thread of its own.
+
+    A part has `at_least` items, so that little work stays in the calling thread. The result must not depend on where
+    the parts end: let each item be computed alone, and written to its own place.
+
+    >>> squares = [0] * 5
+    >>> def square(start, stop):
+    ...     for i in range(start, stop):
+    ...         squares[i] = i * i
+    >>> in_parts(square, 5)
+    >>> squares
+    [0, 1, 4, 9, 16]
+    """
+    parts = max(1, min(thread_count(), size // at_least))
+    ends = [size * i // parts for i in range(parts + 1)]
+    if parts == 1:
+        return work(0, size)
+    with ThreadPoolExecutor(parts - 1) as pool:
+        others = [pool.submit(work, start, stop) for start, stop in zip(ends[1:], ends[2:])]
+        work(0, ends[1])
+        for other in others:
+            other.result()  # an error there is an error here
