@@ -22,7 +22,8 @@ from bpe.table import SHORT, PieceTable, padded, piece_keys
 
 KNOWN = 1 << 18  # pieces kept beside the tokens, at most, and
 KNOWN_IDS = 8 * KNOWN  # their ids, about; beyond that all but the tokens are forgotten
-WIDTHS = (8, 16, 32, 64)  # bytes: unknown pieces up to each are merged together, longer ones alone
+WIDTHS = (8, 16, 32, 64)  # bytes: unknown pieces up to each are merged together, longer ones alone;
+MERGED = 1 << 14  # so many at once, at most
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.uint32]
@@ -37,9 +38,13 @@ class Pieces(NamedTuple):
     lengths: Indices  # (N,)
 
     def bytes_at(self, which: Indices) -> list[bytes]:
+        """The bytes of some of the pieces."""
+        if len(which) == 0:
+            return []
+        data = self.data.tobytes()
         starts = self.starts[which]
         ends = starts + self.lengths[which]
-        return [self.data[start:end].tobytes() for start, end in zip(starts.tolist(), ends.tolist())]
+        return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist())]
 
 
 def cut(block: str) -> Pieces:
@@ -55,9 +60,9 @@ def cut(block: str) -> Pieces:
         starts = piece_starts(data[: len(text)])
     else:
         codes = np.frombuffer(block.encode("utf-32-le"), np.uint32)
-        width = (codes >= 0x80).view(np.uint8) + (codes >= 0x800) + (codes >= 0x10000) + np.uint8(1)
-        ends = np.cumsum(width, dtype=np.intp)  # of the characters, in bytes
-        starts = (ends - width)[piece_starts(STAND_IN_ARRAY.take(codes))]
+        beyond = (codes >= 0x80).view(np.uint8) + (codes >= 0x800) + (codes >= 0x10000)  # bytes after the first
+        starts = piece_starts(STAND_IN_ARRAY.take(codes))
+        starts[1:] += np.cumsum(beyond, dtype=np.int32).take(starts[1:] - 1)
     return Pieces(data, starts, np.diff(starts, append=len(text)))
 
 
@@ -173,9 +178,8 @@ class BulkEncoder:
             if known.size + len(pieces) > known.capacity:
                 return False
             for width in WIDTHS:
-                group = pieces[: bisect_right(pieces, width, key=len)]
-                pieces = pieces[len(group) :]
-                if group:
+                while group := pieces[: min(bisect_right(pieces, width, key=len), MERGED)]:
+                    pieces = pieces[len(group) :]
                     known.add(joined(group), *merge_together(known, joined(group)))
             for piece in pieces:
                 ids = np.array(merge(piece, self._ranks), np.uint32)

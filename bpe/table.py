@@ -13,9 +13,8 @@ SHORT = 15  # bytes of the longest piece that has a key
 
 Keys = npt.NDArray[np.uint64]  # (N, 2)
 
-# What stays of 16 bytes for each length, and the length's place. A length that is too long has the key (0, 0).
-_KEEP = np.array([(((1 << 8 * n) - 1) & (2**64 - 1), (1 << 8 * n) - 1 >> 64) for n in range(SHORT + 1)], np.uint64)
-_LENGTH = np.arange(SHORT + 1, dtype=np.uint64) << np.uint64(56)
+# What stays of 16 bytes, for a piece of each length; nothing for those that are too long.
+_KEEP = np.array([*((((1 << 8 * n) - 1) & (2**64 - 1), (1 << 8 * n) - 1 >> 64) for n in range(16)), (0, 0)], np.uint64)
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd, their bits without a pattern
 
 
@@ -29,16 +28,16 @@ def piece_keys(
 ) -> Keys:
     """The keys of the pieces that begin at `starts` in `data` (see `padded`); (N,) and (N,) in, (N, 2) out.
 
-    Pieces longer than 15 bytes get the key of no piece, as those of no length do.
+    Pieces longer than 15 bytes get a key that no piece has.
 
     >>> [[hex(half) for half in key] for key in piece_keys(padded(b"in the"), np.array([2]), np.array([4])).tolist()]
     [['0x65687420', '0x400000000000000']]
     """
     sixteen = np.ndarray(len(data) - 15, "V16", data, strides=(1,))  # the 16 bytes from each place, overlapping
     keys = sixteen[starts].view("<u8").reshape(-1, 2)
-    lengths = np.where(lengths <= SHORT, lengths, 0)
+    lengths = np.minimum(lengths, SHORT + 1)
     keys &= _KEEP.take(lengths, axis=0)
-    keys[:, 1] |= _LENGTH.take(lengths)
+    keys[:, 1] |= lengths.astype(np.uint64) << np.uint64(56)
     return keys
 
 
