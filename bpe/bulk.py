@@ -9,7 +9,7 @@ is long; the ids are those of `merge.merge`.
 """
 import threading
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -185,6 +185,19 @@ class BulkEncoder:
                 ids = np.array(merge(piece, self._ranks), np.uint32)
                 known.add(joined([piece]), ids, np.array([len(ids)]))
             return True
+
+
+def gather(arrays: Iterable[Ids]) -> Ids:
+    """One array of all, without ever holding them twice: a buffer that grows in place."""
+    buffer, used = np.empty(1 << 12, np.uint32), 0
+    for ids in arrays:
+        if used + len(ids) > len(buffer):
+            grown = len(buffer) + min(len(buffer), 1 << 22)
+            buffer.resize(max(grown, used + len(ids)), refcheck=False)
+        buffer[used : used + len(ids)] = ids
+        used += len(ids)
+    buffer.resize(used, refcheck=False)
+    return buffer
 
 
 def merge_together(known: _Known, pieces: Pieces) -> tuple[Ids, Indices]:

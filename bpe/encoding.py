@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bpe import files, special
-from bpe.bulk import BulkEncoder
-from bpe.decoding import StreamDecoder, TokenBytes, as_id, as_ids, with_offsets
+from bpe.bulk import BulkEncoder, gather
+from bpe.decoding import StreamDecoder, TokenBytes, as_id, as_ids, bytes_by_id, with_offsets
 from bpe.explain import Explanation, explain_piece
 from bpe.merge import merge
 from bpe.special import Special
-from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, split
+from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, repair_surrogates, repaired, split
 from bpe.unstable import completions, stable_length
 
 Tokens = Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -67,7 +67,7 @@ class Encoding:
         self._pat_str = pat_str
         self._mergeable_ranks = mergeable_ranks
         self._special_tokens = special_tokens
-        self._token_bytes = TokenBytes(_bytes_by_id(mergeable_ranks, special_tokens))
+        self._token_bytes = TokenBytes(bytes_by_id(mergeable_ranks, special_tokens))
         n_vocab = len(mergeable_ranks) + len(special_tokens)
         self.max_token_value: int = max(self._token_bytes.bytes_of)
         if explicit_n_vocab is not None and not n_vocab == explicit_n_vocab == self.max_token_value + 1:
@@ -138,7 +138,7 @@ class Encoding:
         self, text: str, *, allowed_special: Special = frozenset(), disallowed_special: Special = "all"
     ) -> npt.NDArray[np.uint32]:
         """The ids of `text` as an array, (T,) uint32; otherwise as `encode`. The quickest way for long texts."""
-        return _gather(self._encode_parts(text, self._check(text, allowed_special, disallowed_special)))
+        return gather(self._encode_parts(text, self._check(text, allowed_special, disallowed_special)))
 
     def encode_batch(
         self,
@@ -169,7 +169,7 @@ class Encoding:
         23748
         """
         if isinstance(text_or_bytes, str):
-            text_or_bytes = _repaired(text_or_bytes).encode()
+            text_or_bytes = repaired(text_or_bytes).encode()
         elif not isinstance(text_or_bytes, bytes):
             raise TypeError(f"expected a str or bytes, got {type(text_or_bytes).__name__}: {text_or_bytes!r:.60}")
         id = self._mergeable_ranks.get(text_or_bytes)
@@ -190,16 +190,7 @@ class Encoding:
         ([31373], [[277, 4910], [5113, 265], [5113, 272]])
         """
         allowed = self._check(text, allowed_special, disallowed_special)
-        ids: list[int] = []
-        last: list[int] = []  # the ids of the last piece; none when a special token is last
-        for part, special_id in special.parts(_repaired(text), self._special_tokens, allowed):
-            for piece in self._split(part):
-                last = self._encode_piece(piece)
-                ids += last
-            if special_id is not None:
-                last = []
-                ids.append(special_id)
-        stay = stable_length(ids, len(last), self._token_bytes.bytes_of)
+        ids, stay = self._encode_stable(repaired(text), allowed)
         unstable = self.decode_bytes(ids[stay:])
         if not unstable:
             return ids, []
@@ -207,6 +198,37 @@ class Encoding:
             unstable, self._encode_short, self._mergeable_ranks, self._token_bytes.bytes_of, self.token_byte_values()
         )
         return ids[:stay], ways
+
+    def encode_bytes(self, data: bytes) -> list[int]:
+        r"""The ids of bytes, with special tokens read as any other text; `decode_bytes` gives the same bytes again.
+
+        Bytes that are not UTF-8 have no pieces: from the last piece before them on, all is taken as one.
+
+        >>> from bpe import get_encoding
+        >>> get_encoding("gpt2").encode_bytes(b"hello \xff")
+        [31373, 220, 187]
+        """
+        try:
+            return self.encode_ordinary(data.decode())
+        except UnicodeDecodeError as error:
+            ids, stay = self._encode_stable(data[: error.start].decode(), frozenset())
+            rest = self.decode_bytes(ids[stay:]) + data[error.start :]
+            return ids[:stay] + self._encode_single_piece(rest)
+
+    _encode_bytes = encode_bytes  # its name in tiktoken
+
+    def _encode_stable(self, text: str, allowed: frozenset[str]) -> tuple[list[int], int]:
+        """The ids of `text`, and how many of them stay whatever follows."""
+        ids: list[int] = []
+        last: list[int] = []  # the ids of the last piece; none when a special token is last
+        for part, special_id in special.parts(text, self._special_tokens, allowed):
+            for piece in self._split(part):
+                last = self._encode_piece(piece)
+                ids += last
+            if special_id is not None:
+                last = []
+                ids.append(special_id)
+        return ids, stable_length(ids, len(last), self._token_bytes.bytes_of)
 
     # What users ask for beside
 
@@ -271,8 +293,9 @@ class Encoding:
           30001  't' + 'oken'
             ids  30001
         """
+        allowed = self._check(text, **options)
         explained = []
-        for part, special_id in special.parts(_repaired(text), self._special_tokens, self._check(text, **options)):
+        for part, special_id in special.parts(repaired(text), self._special_tokens, allowed):
             for piece in self._split(part):
                 explained.append(explain_piece(piece, self._mergeable_ranks, self._encode_single_piece(piece)))
             if special_id is not None:
@@ -444,51 +467,6 @@ class Encoding:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-
-def repair_surrogates(text: str) -> str:
-    r"""Join surrogates that make a pair into their character, and put U+FFFD in the place of the others.
-
-    >>> repair_surrogates("\ud83d\udc4d \ud83d")
-    '👍 �'
-    """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _repaired(text: str) -> str:
-    _check_text(text)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return repair_surrogates(text)
-    return text
-
-
-def _gather(arrays: Iterable[npt.NDArray[np.uint32]]) -> npt.NDArray[np.uint32]:
-    """One array of all, without ever holding them twice: a buffer that grows in place."""
-    buffer, used = np.empty(1 << 12, np.uint32), 0
-    for ids in arrays:
-        if used + len(ids) > len(buffer):
-            grown = len(buffer) + min(len(buffer), 1 << 22)
-            buffer.resize(max(grown, used + len(ids)), refcheck=False)
-        buffer[used : used + len(ids)] = ids
-        used += len(ids)
-    buffer.resize(used, refcheck=False)
-    return buffer
-
-
-def _bytes_by_id(mergeable_ranks: dict[bytes, int], special_tokens: dict[str, int]) -> dict[int, bytes]:
-    if not mergeable_ranks:
-        raise ValueError("mergeable_ranks is empty: there must be a token to encode with")
-    if b"" in mergeable_ranks or "" in special_tokens:
-        raise ValueError("a token of no bytes cannot be encoded")
-    bytes_of = {id: token for token, id in mergeable_ranks.items()}
-    bytes_of.update((id, text.encode()) for text, id in special_tokens.items())
-    if len(bytes_of) != len(mergeable_ranks) + len(special_tokens):
-        tokens = [*mergeable_ranks.items(), *((text.encode(), id) for text, id in special_tokens.items())]
-        token, id = next((token, id) for token, id in tokens if bytes_of[id] != token)
-        raise ValueError(f"the id {id} belongs to two tokens, {token!r} and {bytes_of[id]!r}")
-    return bytes_of
 
 
 def _matches(pat_str: str) -> Callable[[str], Iterable[str]]:

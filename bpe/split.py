@@ -143,3 +143,21 @@ def _certain_start(text: str, begin: int, end: int, look: int = 4096) -> int:
         if kind != before > OTHER_WHITESPACE and not contraction and not SURROGATE.search(text, i - 1, i + 1):
             return i
     return 0
+
+
+def repair_surrogates(text: str) -> str:
+    r"""Join surrogates that make a pair into their character, and put U+FFFD in the place of the others.
+
+    >>> repair_surrogates("\ud83d\udc4d \ud83d")
+    '👍 �'
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def repaired(text: str) -> str:
+    """`text` as it is, or its surrogates repaired when it has any."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return repair_surrogates(text)
+    return text

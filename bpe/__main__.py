@@ -1,0 +1,134 @@
+"""Text to ids and back, on the command line: python -m bpe COMMAND ...
+
+Text comes from the arguments or, without any, from standard input; bytes that are not UTF-8 keep their value, so
+`encode` and then `decode` give the same bytes.
+"""
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from bpe import Encoding, colours, get_encoding
+
+EXAMPLES = """\
+examples:
+  python -m bpe encode "Hello world"           15496 995
+  python -m bpe decode 15496 995               Hello world
+  python -m bpe encode < book.txt | python -m bpe decode > the-same-book.txt
+  python -m bpe count < book.txt
+  python -m bpe show "naïve 你好"               the tokens in colour, spaces visible
+  python -m bpe explain "token"                the merges of each piece, in order
+
+Exit status: 0 done, 1 not possible, 2 wrong usage.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parse(arguments)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, `head` perhaps, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
+    except (ValueError, KeyError, TypeError, OverflowError, OSError) as error:
+        reason = error.args[0] if isinstance(error, KeyError) else error
+        print(f"bpe {options.command}: {reason}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m bpe", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    text = argparse.ArgumentParser(add_help=False)
+    text.add_argument("text", nargs="*", help="the text, joined by spaces (default: standard input)")
+    text.add_argument(
+        "--special", choices=["refuse", "token", "text"], default="refuse",
+        help="special tokens such as <|endoftext|> in the text: an error, tokens, or like other text (default: refuse)",
+    )  # fmt: skip
+    ids = argparse.ArgumentParser(add_help=False)
+    ids.add_argument("ids", nargs="*", help="the ids (default: standard input), apart by anything but digits")
+    for name, run, parent, help in (
+        ("encode", encode, text, "print the ids of a text on one line"),
+        ("decode", decode, ids, "print the text of ids"),
+        ("count", count, text, "print the number of ids of a text"),
+        ("show", show, text, "print the tokens of a text in colour, then their ids"),
+        ("explain", explain, text, "print how a text becomes ids: pieces, bytes, merges"),
+        # further commands here
+    ):
+        command = commands.add_parser(name, help=help, parents=[parent], description=help)
+        command.set_defaults(run=run)
+        command.add_argument(
+            "--vocabulary", nargs=2, metavar=("ENCODER_JSON", "VOCAB_BPE"), help="two files instead of GPT-2's"
+        )
+        if name == "show":
+            command.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="default: auto")
+    return parser.parse_args(arguments)
+
+
+def encode(options: argparse.Namespace) -> None:
+    print(*_ids(options, _encoding(options)))
+
+
+def decode(options: argparse.Namespace) -> None:
+    written = " ".join(options.ids) if options.ids else sys.stdin.read()
+    wrong = re.search(r"[^\s\d,;\[\]()]", written)
+    if wrong:
+        word = re.search(r"\S+", written[wrong.start() :])
+        raise ValueError(f"{word.group() if word else wrong.group()!r} is not an id: ids are numbers")
+    sys.stdout.buffer.write(_encoding(options).decode_bytes([int(digits) for digits in re.findall(r"\d+", written)]))
+    if sys.stdout.isatty():
+        print()
+
+
+def count(options: argparse.Namespace) -> None:
+    print(len(_ids(options, _encoding(options))))
+
+
+def show(options: argparse.Namespace) -> None:
+    encoding = _encoding(options)
+    ids = _ids(options, encoding)
+    colour = colours.wanted(options.color, sys.stdout)
+    paint: Callable[[str, int], str] = colours.chip if colour else lambda text, id: text
+    tokens = [paint(colours.visible(token), id) for token, id in zip(encoding.decode_tokens_bytes(ids), ids)]
+    print(("" if colour else "|").join(tokens))
+    print(*ids)
+
+
+def explain(options: argparse.Namespace) -> None:
+    data = _input(options)
+    for explanation in _encoding(options).explain(data.decode(), **_special(options)):
+        print(explanation)
+
+
+def _encoding(options: argparse.Namespace) -> Encoding:
+    return Encoding.from_files(*options.vocabulary) if options.vocabulary else get_encoding("gpt2")
+
+
+def _input(options: argparse.Namespace) -> bytes:
+    if options.text:
+        return os.fsencode(" ".join(options.text))
+    return sys.stdin.buffer.read()
+
+
+def _ids(options: argparse.Namespace, encoding: Encoding) -> list[int]:
+    data = _input(options)
+    try:
+        return encoding.encode(data.decode(), **_special(options))
+    except UnicodeDecodeError:
+        return encoding.encode_bytes(data)
+
+
+def _special(options: argparse.Namespace) -> dict[str, Any]:
+    as_tokens, as_text = {"allowed_special": "all"}, {"disallowed_special": ()}
+    return {"refuse": {}, "token": as_tokens, "text": as_text}[options.special]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
