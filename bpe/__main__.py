@@ -126,8 +126,9 @@ def _ids(options: argparse.Namespace, encoding: Encoding) -> list[int]:
 
 
 def _special(options: argparse.Namespace) -> dict[str, Any]:
-    as_tokens, as_text = {"allowed_special": "all"}, {"disallowed_special": ()}
-    return {"refuse": {}, "token": as_tokens, "text": as_text}[options.special]
+    if options.special == "token":
+        return {"allowed_special": "all"}
+    return {"disallowed_special": ()} if options.special == "text" else {}
 
 
 if __name__ == "__main__":
