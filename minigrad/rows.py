@@ -10,7 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from minigrad import segments
 from minigrad.engine import as_tensor, operation
+
+
+FEW = 64  # rows that are added one by one; more go through segments.py
 
 
 class IdTypeError(TypeError, RuntimeError):
@@ -51,7 +55,7 @@ def checked_ids(ids: Any, num_rows: int, what: str = "id") -> np.ndarray:
 def lookup(ids, table, *, sparse=False):
     """The rows of `table` (V, C) that `ids` (any shape) name: ids.shape + (C,). Always a copy."""
     ids = checked_ids(ids, len(table)).astype(np.intp)  # a copy, kept for the way back: the caller's may change
-    return np.take(table, ids, axis=0), ids
+    return segments.take(table, ids), ids
 
 
 # dL/d table[v] = the sum of g[n] over all n with ids[n] == v: a scatter_add, put off until someone needs it dense
@@ -63,16 +67,22 @@ def scatter_add(ids, rows, *, num_rows):
     """A (num_rows, C) table of zeros with rows[n] added to row ids[n]; rows is ids.shape + (C,)."""
     ids = checked_ids(ids, num_rows).astype(np.intp)
     table = np.zeros((num_rows, *rows.shape[ids.ndim:]), rows.dtype)
-    add_rows(table, ids.reshape(-1), rows.reshape(ids.size, *table.shape[1:]))
+    add_rows(table, ids.reshape(-1), rows.reshape(ids.size, *table.shape[1:]), fresh=True)
     return table, ids
 
 
 scatter_add.vjp(None, lambda g, extra: lookup(extra, g))
 
 
-def add_rows(table: np.ndarray, ids: np.ndarray, rows: np.ndarray) -> None:
-    """table[ids[n]] += rows[n] for every n in order. (`table[ids] += rows` would count a repeated id once.)"""
-    np.add.at(table, ids, rows)
+def add_rows(table: np.ndarray, ids: np.ndarray, rows: np.ndarray, fresh: bool = False) -> None:
+    """table[ids[n]] += rows[n] for every n in order; ids (N,) are in range. fresh: the table is zeros.
+
+    (`table[ids] += rows` would count a repeated id once.) Many rows take the quick way, with the same result.
+    """
+    if len(ids) > FEW:
+        return segments.add_rows(table, ids, rows, fresh)
+    for i, row in zip(ids.tolist(), rows):
+        table[i] += row
 
 
 class RowSparse:
@@ -107,6 +117,8 @@ class RowSparse:
 
     def coalesce(self) -> RowSparse:
         """The same gradient with each id once, ascending; equal ids are summed in the order of their lookup."""
+        if len(self.ids) > FEW and not self.rows.requires_grad:
+            return RowSparse(*segments.coalesce(self.ids, self.rows.data), self.shape, self.deferred)
         ids, place = np.unique(self.ids, return_inverse=True)
         rows = scatter_add(place.reshape(-1), self.rows, num_rows=len(ids))
         return RowSparse(ids, rows, self.shape, self.deferred)

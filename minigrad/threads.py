@@ -1,9 +1,11 @@
 """Work shared among threads: NumPy gives up the interpreter's lock inside its loops, so they do run at once."""
 from __future__ import annotations
 
+import functools
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 
 def thread_count() -> int:
@@ -15,6 +17,8 @@ def thread_count() -> int:
 
 def in_parts(work: Callable[[int, int], None], size: int, at_least: int = 1) -> None:
     """work(start, stop) for consecutive parts that make up range(size), each in a thread of its own.
+
+    Returns when all are done; the first error of a part is raised. A part that comes here again does its work alone.
 
     A part has `at_least` items, so that little work stays in the calling thread. The result must not depend on where
     the parts end: let each item be computed alone, and written to its own place.
@@ -29,10 +33,25 @@ def in_parts(work: Callable[[int, int], None], size: int, at_least: int = 1) -> 
     """
     parts = max(1, min(thread_count(), size // at_least))
     ends = [size * i // parts for i in range(parts + 1)]
-    if parts == 1:
+    if parts == 1 or getattr(_thread, "is_a_helper", False):
         return work(0, size)
-    with ThreadPoolExecutor(parts - 1) as pool:
-        others = [pool.submit(work, start, stop) for start, stop in zip(ends[1:], ends[2:])]
+    others = [_helpers().submit(work, start, stop) for start, stop in zip(ends[1:], ends[2:])]
+    try:
         work(0, ends[1])
-        for other in others:
-            other.result()  # an error there is an error here
+    finally:
+        wait(others)
+    for other in others:
+        other.result()  # an error there is an error here
+
+
+_thread = threading.local()
+
+
+@functools.cache
+def _helpers() -> ThreadPoolExecutor:
+    """The other threads, kept: to start one takes as long as to add a few hundred rows."""
+    return ThreadPoolExecutor(os.cpu_count(), "minigrad", lambda: setattr(_thread, "is_a_helper", True))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # a forked process has none of its parent's threads
