@@ -51,16 +51,18 @@ def as_id(token: Any, where: str = "") -> int:
 
 
 def bytes_by_id(mergeable_ranks: dict[bytes, int], special_tokens: dict[str, int]) -> dict[int, bytes]:
-    """The bytes of every id; ValueError when two tokens share an id, or a token has no bytes."""
+    """The bytes of every id; ValueError when two tokens share an id, or a token has no bytes.
+
+    Special tokens may be two names of one id (tiktoken's o200k_harmony has such); it decodes to the first of them.
+    """
     if not mergeable_ranks:
         raise ValueError("mergeable_ranks is empty: there must be a token to encode with")
     if b"" in mergeable_ranks or "" in special_tokens:
         raise ValueError("a token of no bytes cannot be encoded")
-    bytes_of = {id: token for token, id in mergeable_ranks.items()}
-    bytes_of.update((id, text.encode()) for text, id in special_tokens.items())
-    if len(bytes_of) != len(mergeable_ranks) + len(special_tokens):
-        tokens = [*mergeable_ranks.items(), *((text.encode(), id) for text, id in special_tokens.items())]
-        token, id = next((token, id) for token, id in tokens if bytes_of[id] != token)
+    special = {id: text.encode() for text, id in reversed(special_tokens.items())}
+    bytes_of = {id: token for token, id in mergeable_ranks.items()} | special
+    if len(bytes_of) != len(mergeable_ranks) + len(special):
+        token, id = next((token, id) for token, id in mergeable_ranks.items() if bytes_of[id] != token)
         raise ValueError(f"the id {id} belongs to two tokens, {token!r} and {bytes_of[id]!r}")
     return bytes_of
 
