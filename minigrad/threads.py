@@ -5,7 +5,8 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, wait
 
 
 def thread_count() -> int:
@@ -15,7 +16,7 @@ def thread_count() -> int:
     return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores
 
 
-def in_parts(work: Callable[[int, int], None], size: int, at_least: int = 1) -> None:
+def in_parts(work: Callable[[int, int], Any], size: int, at_least: int = 1) -> None:
     """work(start, stop) for consecutive parts that make up range(size), each in a thread of its own.
 
     Returns when all are done; the first error of a part is raised. A part that comes here again does its work alone.
@@ -34,7 +35,8 @@ def in_parts(work: Callable[[int, int], None], size: int, at_least: int = 1) -> 
     parts = max(1, min(thread_count(), size // at_least))
     ends = [size * i // parts for i in range(parts + 1)]
     if parts == 1 or getattr(_thread, "is_a_helper", False):
-        return work(0, size)
+        work(0, size)
+        return
     others = [_helpers().submit(work, start, stop) for start, stop in zip(ends[1:], ends[2:])]
     try:
         work(0, ends[1])

@@ -1,0 +1,298 @@
+"""SGD, Adam and AdamW: how a gradient moves a parameter, with torch's defaults and numbers.
+
+Each optimiser is one rule for a block of numbers (`_rule`): the gradient goes in, the parameter and what the optimiser
+remembers of it change in place. The rest is the same for all. A dense gradient takes the rule over the parameter,
+a few rows at a time, so that its temporaries stay in the cache; a row-sparse one takes the named rows out, applies
+the rule to them, and puts them back, so that a table of any length costs the same.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from minigrad.engine import is_tensor
+from minigrad.rows import RowSparse
+from minigrad.threads import in_parts
+
+BLOCK = 1 << 16  # numbers that a rule is applied to at a time: with what goes with them they fit the cache
+
+
+class Optimizer:
+    """What SGD, Adam and AdamW share: the parameters, each once, and what is remembered of each.
+
+    params: the Tensors to move (Module.parameters()); one that is given twice is stepped once. Options are attributes
+    (`optimizer.lr = 0.01`) and may change between steps.
+
+    Raises ValueError for no parameters, for one that is the result of an operation, and for options out of range;
+    TypeError for what is no Tensor.
+    """
+
+    options: tuple[str, ...] = ()  # attributes that state_dict() keeps
+    weight_decay: float
+
+    def __init__(self, params: Iterable[Any]):
+        params = [params] if is_tensor(params) else list(params)
+        for i, p in enumerate(params):
+            if not is_tensor(p):
+                raise TypeError(f"an optimizer takes Tensors, parameter {i} is a {type(p).__name__}")
+            if not p.is_leaf:
+                raise ValueError(f"can't optimize a non-leaf Tensor: parameter {i} is the result of an operation")
+        if not params:
+            raise ValueError("optimizer got an empty parameter list")
+        self.params = list({id(p): p for p in params}.values())
+        self.steps = [0] * len(self.params)
+        self.state: list[dict[str, np.ndarray]] = [{} for _ in self.params]
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """The arrays of a parameter's shape that are kept from step to step; zeros at first."""
+        return ()
+
+    def _rule(self, step: int, sparse: bool) -> Callable[..., None]:
+        """update(gradient, parameter, *remembered) for the step-th step: changes all but the gradient in place."""
+        raise NotImplementedError
+
+    def zero_grad(self) -> None:
+        """Forget the gradients: each parameter's `.grad` is None again."""
+        for p in self.params:
+            p.zero_grad()
+
+    @np.errstate(all="ignore")
+    def step(self) -> None:
+        """Move every parameter that has a gradient; one whose `.grad` is None stays, and so does its step count.
+
+        Raises RuntimeError for weight_decay with a row-sparse gradient, before anything has moved.
+        """
+        for i, p in enumerate(self.params):
+            if isinstance(p.grad, RowSparse) and self.weight_decay:
+                raise RuntimeError(
+                    f"weight_decay={self.weight_decay} moves every row, the gradient of parameter {i} (shape "
+                    f"{p.shape}) names some: use weight_decay=0, or an Embedding with sparse=False"
+                )
+        for i, p in enumerate(self.params):
+            if p.grad is None:
+                continue
+            self.steps[i] += 1
+            for name in self.remembers:
+                if name not in self.state[i]:
+                    self.state[i][name] = np.zeros_like(p.data)
+            arrays = [p.data, *(self.state[i][name] for name in self.remembers)]
+            if isinstance(p.grad, RowSparse):
+                self._step_rows(p.grad, arrays, self.steps[i])
+            else:
+                _over_blocks(self._rule(self.steps[i], sparse=False), [p.grad.data, *arrays])
+            p._changed()
+
+    def _step_rows(self, grad: RowSparse, arrays: list[np.ndarray], step: int) -> None:
+        _over_rows(self._rule(step, sparse=True), grad, arrays)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """All that the next step depends on, by name: what np.savez(path, **state) writes and np.load reads.
+
+        The options, and for each parameter that was stepped ("0.", "1.", ... in the order given) its step count and
+        what is remembered of it. The arrays are the optimiser's own: copy those that must not change with it.
+        """
+        state = {name: np.array(getattr(self, name)) for name in self.options}
+        for i, (step, remembered) in enumerate(zip(self.steps, self.state)):
+            if step:
+                state[f"{i}.step"] = np.array(step)
+                state.update({f"{i}.{name}": remembered[name] for name in self.remembers})
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state_dict()` was taken: the next step is the same to the last bit.
+
+        Raises ValueError that names what is missing, unknown, or of another shape or dtype; nothing has changed then.
+        """
+        arrays = {name: np.asarray(value) for name, value in state.items()}
+        stepped = [i for i in range(len(self.params)) if f"{i}.step" in arrays]
+        expected = {name: (np.shape(getattr(self, name)), None) for name in self.options}
+        for i in stepped:
+            expected[f"{i}.step"] = (), None
+            expected.update({f"{i}.{name}": (self.params[i].shape, self.params[i].dtype) for name in self.remembers})
+        problems = [f"{name} is missing" for name in expected if name not in arrays]
+        problems += [f"{name} is unknown" for name in arrays if name not in expected]
+        for name in expected.keys() & arrays.keys():
+            (shape, dtype), array = expected[name], arrays[name]
+            if array.shape != shape or (dtype and array.dtype != dtype):
+                problems.append(f"{name} is {array.dtype} {array.shape}, not {dtype or 'a number'} {shape}")
+        if problems:
+            raise ValueError(f"this state is not one of this {type(self).__name__}: " + "; ".join(sorted(problems)))
+        for name in self.options:
+            setattr(self, name, arrays[name].tolist())
+        self.steps = [int(arrays[f"{i}.step"]) if i in stepped else 0 for i in range(len(self.params))]
+        self.state = [
+            {name: arrays[f"{i}.{name}"].copy() for name in self.remembers} if i in stepped else {}
+            for i in range(len(self.params))
+        ]
+
+
+class SGD(Optimizer):
+    """p -= lr * g; with momentum, g is replaced by a buffer b = momentum * b + g.
+
+    weight_decay: adds weight_decay * p to the gradient. dampening: the buffer takes (1 - dampening) * g, but for the
+    first time. nesterov: steps along g + momentum * b. With a row-sparse gradient only its rows move; but momentum
+    moves every row that ever had a gradient, so there it is made dense (as it turns out in torch).
+
+    >>> from minigrad import Tensor
+    >>> p = Tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = SGD([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p
+    tensor([0.8000, 1.6000], requires_grad=True)
+    """
+
+    options = ("lr", "momentum", "weight_decay", "dampening", "nesterov")
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, weight_decay: float = 0,
+        *, dampening: float = 0, nesterov: bool = False,
+    ):  # fmt: skip
+        super().__init__(params)
+        _check(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
+        self.dampening, self.nesterov = dampening, nesterov
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        return ("momentum_buffer",) if self.momentum else ()
+
+    def _rule(self, step: int, sparse: bool) -> Callable[..., None]:
+        lr, momentum, decay = float(self.lr), float(self.momentum), float(self.weight_decay)
+        taken = 1 - float(self.dampening) if step > 1 else 1
+
+        def update(g, p, buffer=None):
+            if decay:
+                g = g + decay * p
+            if buffer is not None:
+                buffer *= momentum
+                buffer += g if taken == 1 else taken * g
+                g = g + momentum * buffer if self.nesterov else buffer
+            p -= lr * g
+
+        return update
+
+    def _step_rows(self, grad: RowSparse, arrays: list[np.ndarray], step: int) -> None:
+        if self.remembers:
+            _over_blocks(self._rule(step, sparse=False), [grad.to_dense().data, *arrays])
+        else:
+            super()._step_rows(grad, arrays, step)
+
+
+class Adam(Optimizer):
+    """p -= lr * m / (sqrt(v) + eps), m and v running means of the gradient and of its square.
+
+    m = beta1 m + (1 - beta1) g and v = beta2 v + (1 - beta2) g^2 start at 0; dividing them by 1 - beta^step makes up
+    for that. weight_decay: adds weight_decay * p to the gradient. With a row-sparse gradient only its rows move, and
+    only their m and v change, as in torch's SparseAdam: equal ids are summed first, the step counts for all rows,
+    and eps is added before v is corrected.
+
+    Source: Kingma and Ba, arXiv 1412.6980.
+
+    >>> from minigrad import Tensor
+    >>> p = Tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = Adam([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p  # at the first step m / sqrt(v) is the sign of the gradient
+    tensor([0.9000, 1.9000], requires_grad=True)
+    """
+
+    options: tuple[str, ...] = ("lr", "betas", "eps", "weight_decay")
+    decoupled = False
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0,
+    ):  # fmt: skip
+        super().__init__(params)
+        _check(lr=lr, eps=eps, weight_decay=weight_decay)
+        for i, beta in enumerate(betas):
+            if not 0 <= beta < 1:
+                raise ValueError(f"Invalid beta parameter at index {i}: {beta}; 0 or more, and less than 1, are valid")
+        self.lr, self.betas, self.eps, self.weight_decay = lr, betas, eps, weight_decay
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        return "exp_avg", "exp_avg_sq"
+
+    def _rule(self, step: int, sparse: bool) -> Callable[..., None]:
+        beta1, beta2 = map(float, self.betas)
+        decay, shrink = float(self.weight_decay), 1 - float(self.lr) * float(self.weight_decay)
+        size = float(self.lr) / (1 - beta1 ** step)
+        correction = math.sqrt(1 - beta2 ** step)
+        eps = float(self.eps) / (correction if sparse else 1)
+
+        def update(g, p, m, v):
+            if decay and self.decoupled:
+                p *= shrink
+            elif decay:
+                g = g + decay * p
+            m += (1 - beta1) * (g - m)
+            v *= beta2
+            v += (1 - beta2) * g * g
+            p -= size * m / (np.sqrt(v) / correction + eps)
+
+        return update
+
+
+class AdamW(Adam):
+    """Adam whose weight_decay is apart from the gradient: first p *= 1 - lr * weight_decay, then Adam's step.
+
+    Source: Loshchilov and Hutter, arXiv 1711.05101.
+    """
+
+    decoupled = True
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ):  # fmt: skip
+        super().__init__(params, lr, betas, eps, weight_decay)
+
+
+def _over_blocks(update: Callable[..., None], arrays: list[np.ndarray]) -> None:
+    """update(*arrays), a block of rows at a time."""
+    views = [np.atleast_1d(array) for array in arrays]
+    rows = _rows_in_a_block(views[0])
+
+    @np.errstate(all="ignore")
+    def work(start: int, stop: int) -> None:
+        for first in range(start, stop, rows):
+            update(*[view[first:min(first + rows, stop)] for view in views])
+
+    in_parts(work, len(views[0]), at_least=rows)
+
+
+def _over_rows(update: Callable[..., None], grad: RowSparse, arrays: list[np.ndarray]) -> None:
+    """update(gradient, *arrays) for the rows that `grad` names, each row once."""
+    grad = grad.coalesce()
+    ids, gradient = grad.ids, grad.rows.data
+    rows = _rows_in_a_block(gradient)
+
+    @np.errstate(all="ignore")
+    def work(start: int, stop: int) -> None:
+        for first in range(start, stop, rows):
+            part = slice(first, min(first + rows, stop))
+            taken = [array[ids[part]] for array in arrays]
+            update(gradient[part], *taken)
+            for array, values in zip(arrays, taken):
+                array[ids[part]] = values
+
+    in_parts(work, len(ids), at_least=rows)
+
+
+def _rows_in_a_block(array: np.ndarray) -> int:
+    return max(1, BLOCK // max(1, math.prod(array.shape[1:])))
+
+
+def _check(**options: float) -> None:
+    for name, value in options.items():
+        if not 0 <= value < math.inf:
+            raise ValueError(f"Invalid {name}: {value}; 0 or more is valid")
