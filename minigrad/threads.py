@@ -5,8 +5,8 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, wait
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
 
 def thread_count() -> int:
