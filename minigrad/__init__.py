@@ -3,7 +3,7 @@
 Read engine.py first (how an operation is recorded and the walk back), then rows.py (lookup and scatter_add, the pair
 this project is about), ops.py and tensor.py.
 """
-from minigrad import functional, random
+from minigrad import functional, optim, random
 from minigrad.diagram import draw
 from minigrad.engine import no_grad, operation
 from minigrad.gradcheck import GradcheckError, gradcheck, gradgradcheck
@@ -16,5 +16,5 @@ from minigrad.tensor import Tensor
 
 __all__ = [
     "GradcheckError", "Module", "Parameter", "RowSparse", "Tensor", "draw", "erf", "functional", "grad", "gradcheck",
-    "gradgradcheck", "manual_seed", "maximum", "no_grad", "operation", "random", "where",
+    "gradgradcheck", "manual_seed", "maximum", "no_grad", "operation", "optim", "random", "where",
 ]

@@ -13,9 +13,10 @@ from minigrad.engine import as_tensor, operation
 from minigrad.losses import cross_entropy, log_softmax, softmax
 from minigrad.ops import index, reshape
 from minigrad.rows import RowSparse, checked_ids, lookup
+from minigrad.tied_loss import linear_cross_entropy
 
 __all__ = [
-    "OptionError", "cross_entropy", "embedding", "layer_norm", "log_softmax", "one_hot", "scatter_add", "softmax",
+    "OptionError", "cross_entropy", "embedding", "layer_norm", "linear_cross_entropy", "log_softmax", "one_hot", "scatter_add", "softmax",
 ]
 
 
