@@ -6,10 +6,11 @@ this project is about), ops.py and tensor.py.
 from minigrad import functional, optim, random
 from minigrad.diagram import draw
 from minigrad.engine import no_grad, operation
+from minigrad.gelu import erf
 from minigrad.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from minigrad.gradients import grad
 from minigrad.module import Module, Parameter
-from minigrad.ops import erf, maximum, where
+from minigrad.ops import maximum, where
 from minigrad.random import manual_seed
 from minigrad.rows import RowSparse
 from minigrad.tensor import Tensor

@@ -16,7 +16,8 @@ from minigrad.rows import RowSparse, checked_ids, lookup
 from minigrad.tied_loss import linear_cross_entropy
 
 __all__ = [
-    "OptionError", "cross_entropy", "embedding", "layer_norm", "linear_cross_entropy", "log_softmax", "one_hot", "scatter_add", "softmax",
+    "OptionError", "cross_entropy", "embedding", "layer_norm", "linear_cross_entropy", "log_softmax", "one_hot",
+    "scatter_add", "softmax",
 ]
 
 

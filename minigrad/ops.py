@@ -88,24 +88,6 @@ def relu(a):
 relu.vjp(lambda g, out: g * (out > 0))  # 0 at 0
 
 @operation
-def erf(a):
-    return _erf(a).astype(a.dtype)
-erf.vjp(lambda g, a: g * (2 / math.sqrt(math.pi)) * exp(-a * a))
-
-_erf = np.vectorize(math.erf, otypes=[np.float64])  # NumPy has no erf of its own
-
-def gelu(a: Any, approximate: str = "none") -> Any:
-    """a * Phi(a), Phi the normal distribution function; approximate='tanh' is the form GPT-2 uses.
-
-    Source: Hendrycks and Gimpel, arXiv 1606.08415.
-    """
-    if approximate == "tanh":
-        return 0.5 * a * (1 + tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * a * a * a)))
-    if approximate != "none":
-        raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    return 0.5 * a * (1 + erf(a / math.sqrt(2)))
-
-@operation
 def absolute(a):
     return np.abs(a)
 absolute.vjp(lambda g, a: g * np.sign(_array(a)))  # 0 at 0

@@ -9,6 +9,7 @@ import numpy as np
 from minigrad import ops
 from minigrad.conventions import holds_arrays, numpy_names, sizes_of
 from minigrad.engine import as_tensor, tensor_class
+from minigrad.gelu import gelu
 from minigrad.gradients import backward
 from minigrad.printing import tensor_text
 from minigrad.rows import RowSparse
@@ -217,7 +218,7 @@ class Tensor:
     def tanh(self) -> Tensor: return ops.tanh(self)
     def sigmoid(self) -> Tensor: return ops.sigmoid(self)
     def relu(self) -> Tensor: return ops.relu(self)
-    def gelu(self, approximate: str = "none") -> Tensor: return ops.gelu(self, approximate)
+    def gelu(self, approximate: str = "none") -> Tensor: return gelu(self, approximate)
     def abs(self) -> Tensor: return ops.absolute(self)
 
     @numpy_names
