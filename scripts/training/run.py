@@ -1,0 +1,135 @@
+"""A run: a model, its optimiser, and the place in the text it has come to; and the folder that it is kept in."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedding.model import NextToken
+from embedding.pretrained import read_tensors
+from embedding.windows import SlidingWindows, batches
+from minigrad import optim, random
+from training import checkpoints
+
+
+class Failed(Exception):
+    """A run cannot go on; the message says why, in a line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What must be the same for a run to be continued."""
+
+    seed: int = 0
+    width: int = 64
+    context: int = 8
+    hidden: int = 256
+    batch: int = 512
+    lr: float = 2e-3
+    vocab_size: int = 0
+    text: str = ""  # the SHA-256 of its ids
+
+
+class Run:
+    """A model, its optimiser, and the place in the text that training has come to."""
+
+    def __init__(self, settings: Settings, windows: SlidingWindows):
+        random.manual_seed(settings.seed)
+        self.settings, self.windows = settings, windows
+        self.model = NextToken(settings.vocab_size, settings.width, settings.context, settings.hidden)
+        self.optimizer = optim.AdamW(self.model.parameters(), lr=settings.lr)
+        self.losses: list[float] = []
+        self.touched = np.zeros(settings.vocab_size, bool)  # rows that were looked up
+        self.order = random.get_state()  # of the generator before it drew the order of the present pass,
+        self.batch = 0  # and how many batches of that pass are done
+
+    def steps(self) -> Iterator[float]:
+        """Train without end: the loss of each step, once it is taken."""
+        while True:
+            random.set_state(self.order)
+            for x, y in batches(self.windows, self.settings.batch, shuffle=True, start=self.batch):
+                loss = self.model.loss(x, y[:, -1])  # of a window's targets the last one has all of it as context
+                if not math.isfinite(loss.item()):
+                    raise Failed(f"the loss of step {len(self.losses) + 1:,} is {loss.item()}: a smaller --lr may help")
+                self.model.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+                self.losses.append(loss.item())
+                self.touched[x] = True
+                self.batch += 1
+                yield self.losses[-1]
+            self.order, self.batch = random.get_state(), 0
+
+    def tables(self) -> dict[str, np.ndarray]:
+        return {f"{name}.weight": getattr(self.model.input, name).weight.data for name in ("wte", "wpe")}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "settings": dataclasses.asdict(self.settings),
+            "model": {name: parameter.data for name, parameter in self.model.named_parameters()},
+            "optimizer": self.optimizer.state_dict(),
+            "losses": np.array(self.losses),
+            "touched": self.touched,
+            "order": self.order,
+            "batch": self.batch,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.model.load_state_dict(state["model"] | {"head.weight": state["model"]["input.wte.weight"]})
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.losses, self.touched = state["losses"].tolist(), state["touched"]
+        self.order, self.batch = state["order"], state["batch"]
+
+
+class Folder:
+    """The files of a run."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.before, self.after = path / "before.safetensors", path / "after.safetensors"
+        self.losses, self.checkpoint = path / "losses.jsonl", path / "checkpoint.safetensors"
+
+    def settings(self) -> Settings:
+        """Those of the run that is there. FileNotFoundError, or ValueError for a file that is something else."""
+        state = checkpoints.load(self.checkpoint)
+        try:
+            return Settings(**state["settings"])
+        except (TypeError, KeyError) as error:
+            raise Failed(f"{self.checkpoint}: no checkpoint of this script: {error}") from None
+
+    def begin(self, run: Run, about: dict[str, Any]) -> None:
+        """The tables before anything is learned, and a checkpoint: a disk without room for it shows now."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        checkpoints.save_tensors(self.before, run.tables())
+        self.save(run, about)
+
+    def save(self, run: Run, about: dict[str, Any]) -> None:
+        """Each file whole or not at all; the checkpoint last, so that what it counts on is there."""
+        lines = [about, *({"step": step, "loss": loss} for step, loss in enumerate(run.losses, 1))]
+        checkpoints.write(self.losses, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        checkpoints.save_tensors(self.after, run.tables())
+        checkpoints.save(self.checkpoint, run.state())
+
+    def restore(self, run: Run) -> None:
+        try:
+            run.restore(checkpoints.load(self.checkpoint))
+        except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise Failed(f"{self.checkpoint}: it does not fit the model: {reason}") from None
+
+    def table(self, path: Path) -> np.ndarray:
+        return read_tensors(path, ["wte.weight"])["wte.weight"]
+
+
+def demand_same(saved: Settings, asked: dict[str, Any], path: Path) -> None:
+    """Failed unless the run saved at `path` has the settings that are asked for."""
+    for name, value in asked.items():
+        if getattr(saved, name) != value:
+            raise Failed(
+                f"{path}: a run with {name} {getattr(saved, name)}, not {value}: another run takes another --out"
+            )
