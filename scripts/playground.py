@@ -10,10 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT, ROOT / "scripts"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
 import columns  # noqa: E402
 import fetching  # noqa: E402
