@@ -1,0 +1,133 @@
+"""Who encodes: this process, processes beside it, or a Dask cluster. Each gives what it makes of the tasks in order.
+
+Only so many tasks are under way at once, and the one whose result is next is waited for, so that memory is bounded
+and the bytes of the output do not depend on who is done first. A worker that dies costs the tasks it had a second try.
+"""
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import importlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+from bpe.corpus import CorpusEncoder, Encoded
+from corpus.tasks import Task
+
+TRIES = 3  # for a task whose worker dies
+Done = Iterator[tuple[Task, Encoded]]
+T = TypeVar("T")
+
+
+class Died(RuntimeError):
+    """A worker died, and again when its task was given to another."""
+
+
+def in_this_process(encoder: CorpusEncoder, tasks: Iterable[Task]) -> Done:
+    for task in tasks:
+        yield task, encoder.encode(task.spans)
+
+
+def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) -> Done:
+    """With `workers` processes, each of which gets the vocabulary once, when it begins."""
+    spawn = multiprocessing.get_context("spawn")  # fork is not safe beside threads, and not everywhere
+    begin = functools.partial(
+        concurrent.futures.ProcessPoolExecutor, workers, mp_context=spawn, initializer=_keep, initargs=(encoder,)
+    )
+    pool = begin()
+
+    def submit(task: Task) -> concurrent.futures.Future[Encoded]:
+        nonlocal pool
+        try:
+            return pool.submit(_encode, task.spans)
+        except BrokenProcessPool:
+            pool.shutdown()
+            pool = begin()
+            return pool.submit(_encode, task.spans)
+
+    try:
+        yield from in_order(tasks, submit, lambda future: future.result(), 2 * workers + 1, BrokenProcessPool)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def on_dask(encoder: CorpusEncoder, tasks: Iterable[Task], address: str) -> Done:
+    """With the workers of a Dask cluster, which need this project installed; the vocabulary is sent to each once."""
+    try:
+        distributed = importlib.import_module("distributed")
+    except ImportError:
+        raise RuntimeError("distributed is not installed, which --dask needs: pip install '.[dask]'") from None
+    lost = (distributed.scheduler.KilledWorker, concurrent.futures.CancelledError)
+    with distributed.Client(address, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=60)
+        there = client.scatter(encoder, broadcast=True)
+
+        def submit(task: Task) -> Any:
+            nonlocal there
+            if there.status != "finished":  # every worker that had it died
+                there = client.scatter(encoder, broadcast=True)
+            return client.submit(CorpusEncoder.encode, there, task.spans, pure=False)
+
+        threads = sum(client.nthreads().values())
+        yield from in_order(tasks, submit, lambda future: future.result(), 2 * threads + 1, lost)
+
+
+def in_order(
+    tasks: Iterable[T],
+    submit: Callable[[T], Any],
+    result: Callable[[Any], Encoded],
+    window: int,
+    lost: type[BaseException] | tuple[type[BaseException], ...],
+) -> Iterator[tuple[T, Encoded]]:
+    """Each task and its result, in order, with up to `window` tasks under way.
+
+    When a result ends in an error of the kind `lost`, what is under way is submitted again, TRIES times at most.
+    """
+    waiting: deque[tuple[T, Any]] = deque()
+    remaining = iter(tasks)
+    tries = 0
+    while True:
+        while len(waiting) < window and (task := next(remaining, None)) is not None:
+            waiting.append((task, submit(task)))
+        if not waiting:
+            return
+        task, future = waiting[0]
+        try:
+            encoded = result(future)
+        except lost as error:
+            tries += 1
+            if tries == TRIES:
+                raise Died(f"a worker died {TRIES} times; the task was {task}"[:300]) from error
+            waiting = deque((task, submit(task)) for task, _ in waiting)
+            continue
+        tries = 0
+        waiting.popleft()
+        yield task, encoded
+
+
+_encoder: CorpusEncoder | None = None  # of a worker process
+
+
+def _keep(encoder: CorpusEncoder) -> None:
+    global _encoder
+    _encoder = encoder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to deal with, and
+    threading.Thread(target=_end_with_parent, daemon=True).start()  # if it is killed, nobody would tell a worker
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _encode(spans: Any) -> Encoded:
+    assert _encoder is not None
+    return _encoder.encode(spans)
