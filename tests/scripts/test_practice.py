@@ -119,16 +119,19 @@ def test_adam_of_the_exercise_is_the_projects():
         assert np.allclose(parameter.data, case.expected[0], rtol=1e-6, atol=1e-6)
 
 
-def test_the_command_line(tmp_path):
-    def run(*arguments):
-        return subprocess.run([sys.executable, practice.__file__, *arguments], capture_output=True, text=True, encoding="utf-8", cwd=tmp_path)
-
-    assert "practice.py start my-exercises" in run("--help").stdout
-    assert "np.add" in run("hint", "3").stdout
+def test_the_command_line_has_an_example_and_hints_and_refuses_the_rest_as_wrong_usage(capsys):
+    done = subprocess.run([sys.executable, practice.__file__, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "practice.py start my-exercises" in done.stdout
+    assert practice.main(["hint", "3"]) == 0 and "np.add" in capsys.readouterr().out
     for usage in (["hint", "7"], ["hint"], ["check"], []):
-        assert run(*usage).returncode == 2
-    missing = run("check", "nowhere", "2")
-    assert missing.returncode == 1 and "there is no such file; python scripts/practice.py start nowhere writes it" in missing.stdout
+        with pytest.raises(SystemExit) as stopped:
+            practice.main(usage)
+        assert stopped.value.code == 2
+
+
+def test_a_missing_file_and_a_folder_that_cannot_be_are_a_line_each(tmp_path, capsys):
+    status, out = check(tmp_path, capsys, 2)
+    assert status == 1 and f"there is no such file; python scripts/practice.py start {tmp_path} writes it" in out
     (tmp_path / "file").write_text("")
-    blocked = run("start", "file")
-    assert blocked.returncode == 1 and blocked.stderr.startswith("practice.py: ") and "Traceback" not in blocked.stderr
+    assert practice.main(["start", str(tmp_path / "file")]) == 1
+    assert capsys.readouterr().err == f"practice.py: {tmp_path / 'file'}: File exists\n"
