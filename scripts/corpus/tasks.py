@@ -7,11 +7,10 @@ read here and dealt out in blocks that end at a cut (`bpe.corpus.next_cut`).
 from __future__ import annotations
 
 import contextlib
-import gzip
 import importlib
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from bpe.corpus import HEAD_BYTES, Span, head_of, next_cut, open_file
@@ -20,6 +19,7 @@ from corpus.inputs import STDIN, Input
 TASK_BYTES = 8_000_000  # of text in a task, about: below what Dask takes in a message without a warning
 TASK_SPANS = 4096  # at most, for files may be empty
 PIECE = 1 << 20  # bytes read at once
+PACKED_PIECE = 1 << 14  # of packed ones, which may be thousands of times as many
 
 
 class Task(NamedTuple):
@@ -84,7 +84,7 @@ def _blocks(file: Input, separator: bytes, most: int) -> Iterator[tuple[Span, in
                         data += next(pieces)
                 except StopIteration:
                     ended = True
-                except (OSError, EOFError, zlib.error) as reason:
+                except OSError as reason:
                     ended, error = True, f"broken off after {at + len(data):,} bytes of text: {reason}"
                     if file.kind != "file":
                         mark = separator if file.kind == "separator" else b"\n"
@@ -116,27 +116,29 @@ def _cut(data: bytearray, at: int, kind: str, separator: bytes) -> int | None:
 
 
 def unpacked(raw: BinaryIO, path: str) -> Iterator[bytes]:
-    """The text in a file, piece by piece; how it is packed is told by its name."""
+    """The text in a file, piece by piece; how it is packed is told by its name. OSError if it is damaged."""
+    if path.endswith(".gz"):
+        return _unpacked(raw, lambda: zlib.decompressobj(wbits=31), zlib.error)  # 31: with gzip's header
     if path.endswith(".zst"):
-        return _from_zstandard(raw, path)
-    stream = gzip.GzipFile(fileobj=raw) if path.endswith(".gz") else raw
-    return iter(lambda: stream.read(PIECE), b"")
+        try:
+            zstandard = importlib.import_module("zstandard")
+        except ImportError:
+            raise RuntimeError(f"zstandard is not installed, which {path} needs: pip install '.[corpus]'") from None
+        new = zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj
+        return _unpacked(raw, new, zstandard.ZstdError)
+    return iter(lambda: raw.read(PIECE), b"")
 
 
-def _from_zstandard(raw: BinaryIO, path: str) -> Iterator[bytes]:
-    try:
-        zstandard = importlib.import_module("zstandard")
-    except ImportError:
-        raise RuntimeError(f"zstandard is not installed, which {path} is read with: pip install '.[corpus]'") from None
+def _unpacked(raw: BinaryIO, new: Callable[[], Any], damaged: type[Exception]) -> Iterator[bytes]:
     frame = None
-    while data := raw.read(PIECE >> 4):
-        while data:  # a file may have several frames, one after another
-            frame = frame or zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj()
+    while data := raw.read(PACKED_PIECE):
+        while data and (frame or data.strip(b"\0")):  # several frames may follow each other, and zeros the last
+            frame = frame or new()
             try:
                 yield frame.decompress(data)
-            except zstandard.ZstdError as error:
+            except damaged as error:
                 raise OSError(str(error)) from None
             data = frame.unused_data
             frame = None if frame.eof else frame
     if frame:
-        raise EOFError("the file ends before the end of its last frame")
+        raise OSError("the file ends before its text does")
