@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.rows import checked_ids
+from minigrad.ids import checked_ids
 
 
 def nearest(table: Any, row: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:

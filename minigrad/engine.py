@@ -22,7 +22,8 @@ Three rules that the rest of the project leans on:
 * Broadcasting is undone here and nowhere else (`_fitted`): a vjp may return the broadcast shape.
 * Ownership: a contribution is *owned* when the engine or the vjp made its array and nobody else holds it. The first
   contribution is kept as it came, the second is added out of place; only an owned array is added to in place or
-  stored in `.grad`. So no two tensors share a gradient array and none shares the seed's.
+  stored in `.grad`. So no two tensors share a gradient array and none shares the seed's (save one row-sparse
+  gradient, see `_may_borrow` in gradients.py).
 * No cycles: a node holds its output's array, never the output tensor, so a graph dies when its last name does.
 """
 from __future__ import annotations
@@ -191,15 +192,13 @@ class Node:
             value._node, value._requires_grad = self, True
         return value
 
-    def contributions(self, g: Any, wanted: Callable[[Any], bool]) -> Iterable[tuple[Any, Any, bool]]:
+    def contributions(self, g: Any, owned: bool, wanted: Callable[[Any], bool]) -> Iterable[tuple[Any, Any, bool]]:
         """(parent, gradient, owned) for each parent that wants one, given the gradient of this node's output."""
-        for parent, vjp in zip(self.parents, self.operation.vjps):
-            if parent is None or vjp is None or not wanted(parent):
-                continue
-            function, names = vjp
+        takers = [(p, vjp) for p, vjp in zip(self.parents, self.operation.vjps) if p is not None and vjp and wanted(p)]
+        for parent, (function, names) in takers:
             kept = [parent.shape if name == "shape" else self.value(name) for name in names if name != "g"]
             gradient = _fitted(function(g, *kept), parent)
-            yield parent, gradient, _is_fresh(gradient, g, kept)
+            yield parent, gradient, _is_owned(gradient, g, kept, owned and len(takers) == 1)
 
 
 def _fitted(gradient: Any, parent: Any) -> Any:
@@ -209,12 +208,15 @@ def _fitted(gradient: Any, parent: Any) -> Any:
     return gradient if gradient.dtype == parent.dtype else gradient.astype(parent.dtype)
 
 
-def _is_fresh(gradient: Any, g: Any, kept: list) -> bool:
-    """Whether nobody but the caller can hold this array: no view, not g handed on, nothing kept from the forward."""
-    if not isinstance(gradient, _tensor):
-        return False
-    others = (g, *kept)
-    return gradient.data.base is None and not any(gradient.data is getattr(x, "data", x) for x in others)
+def _is_owned(gradient: Any, g: Any, kept: list, inherits: bool) -> bool:
+    """Whether nobody else can hold this array: it is new, or it is g or a view of g, and `inherits` says g is ours.
+
+    New is what is no view, not g itself, and nothing kept from the forward. g is handed on to a single parent only.
+    """
+    array = gradient.data if isinstance(gradient, _tensor) else gradient.rows.data
+    if array.base is None and not any(array is getattr(x, "data", x) for x in (g, *kept)):
+        return True
+    return inherits and array.flags.writeable and np.may_share_memory(array, g.data)  # a broadcast view is read-only
 
 
 def _sum(have: tuple[Any, bool] | None, new: tuple[Any, bool], create_graph: bool) -> tuple[Any, bool]:
@@ -283,9 +285,10 @@ def walk_back(
         if create_graph and node.operation.once_differentiable:
             raise RuntimeError(f"{node.operation.name!r} can be differentiated once only: create_graph=True is refused")
         g = g if isinstance(g, _tensor) else g.to_dense()  # here somebody needs a row-sparse gradient dense
+        owned = owned and id(node) not in targets  # else it is handed out as well
         with recording(create_graph):
             for parent, gradient, fresh in node.contributions(
-                g, lambda p: inputs is None or id(p) in targets or id(p) in on_the_way
+                g, owned, lambda p: inputs is None or id(p) in targets or id(p) in on_the_way
             ):
                 if create_graph and not isinstance(gradient, _tensor):
                     gradient = gradient.to_dense()  # a gradient to be differentiated again is an ordinary tensor

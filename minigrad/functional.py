@@ -10,9 +10,10 @@ import numpy as np
 
 from minigrad import rows
 from minigrad.engine import as_tensor, operation
+from minigrad.ids import checked_ids
 from minigrad.losses import cross_entropy, log_softmax, softmax
 from minigrad.ops import index, reshape
-from minigrad.rows import RowSparse, checked_ids, lookup
+from minigrad.rows import RowSparse, lookup
 from minigrad.tied_loss import linear_cross_entropy
 
 __all__ = [

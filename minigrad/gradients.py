@@ -1,6 +1,7 @@
 """backward and grad: the two doors to the walk back. One adds to the leaves' `.grad`, the other returns."""
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,9 +20,25 @@ def backward(out: Any, gradient: Any, retain_graph: bool, create_graph: bool) ->
             if create_graph:
                 leaf._grad = found * 1  # a new tensor, with the graph
             else:
-                leaf._grad = found if owned else found.copy()
+                leaf._grad = found if owned or _may_borrow(found, seed) else found.copy()
         else:
             leaf._grad = _accumulated(leaf.grad, found, create_graph)
+
+
+_borrowers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # id(seed's memory) -> gradient
+
+
+def _may_borrow(found: Any, seed: Any) -> bool:
+    """Whether a row-sparse gradient may keep the seed's own memory for its rows, as torch's does.
+
+    A copy would cost as much as the lookup. So that no two gradients share, a seed is lent to one at a time.
+    """
+    if is_tensor(found) or not found.rows.data.flags.writeable or not np.may_share_memory(found.rows.data, seed.data):
+        return False
+    memory = seed.data
+    while isinstance(memory.base, np.ndarray):
+        memory = memory.base
+    return _borrowers.setdefault(id(memory), found) is found
 
 
 @np.errstate(all="ignore")

@@ -11,8 +11,8 @@ import numpy as np
 
 from minigrad.conventions import axes
 from minigrad.engine import as_tensor, operation
+from minigrad.ids import IdTypeError
 from minigrad.ops import exp, index, permute, reduce_sum, reshape, where
-from minigrad.rows import IdTypeError
 
 REDUCTIONS = ("none", "mean", "sum")
 

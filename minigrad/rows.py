@@ -12,43 +12,9 @@ import numpy as np
 
 from minigrad import segments
 from minigrad.engine import as_tensor, operation
-
+from minigrad.ids import checked_ids
 
 FEW = 64  # rows that are added one by one; more go through segments.py
-
-
-class IdTypeError(TypeError, RuntimeError):
-    """Ids of a type that cannot name a row. (A TypeError by Python's custom, a RuntimeError by torch's.)"""
-
-
-def checked_ids(ids: Any, num_rows: int, what: str = "id") -> np.ndarray:
-    """`ids` as an integer array, every one of them within [0, num_rows).
-
-    NumPy would read True as a mask and -1 as the last row without a word; here both are refused.
-
-    Raises IdTypeError for float, bool and other dtypes; IndexError with the id, its position and the valid range.
-
-    >>> checked_ids([2, 0], num_rows=3)
-    array([2, 0])
-    >>> checked_ids([2, 3], num_rows=3)
-    Traceback (most recent call last):
-        ...
-    IndexError: id 3 at position 1 is out of range: a table of 3 rows takes ids 0 to 2
-    """
-    array = np.asarray(ids)
-    if array.size == 0 and isinstance(ids, (list, tuple)):
-        array = array.astype(np.int64)  # an empty list has no type of its own
-    if array.dtype.kind not in "iu":
-        first = f", the first is {array.flat[0]!r}" if array.size else ""
-        raise IdTypeError(
-            f"{what}s must be integers, got {array.dtype} of shape {array.shape}{first}; valid are 0 to {num_rows - 1}"
-        )
-    if array.size and (array.min() < 0 or array.max() >= num_rows):
-        place = np.unravel_index(np.argmax((array < 0) | (array >= num_rows)), array.shape)
-        where = f" at position {place[0] if len(place) == 1 else tuple(map(int, place))}" if place else ""
-        valid = f"takes {what}s 0 to {num_rows - 1}" if num_rows else f"takes no {what}"
-        raise IndexError(f"{what} {array[place]}{where} is out of range: a table of {num_rows} rows {valid}")
-    return array
 
 
 @operation
@@ -109,7 +75,8 @@ class RowSparse:
             want = (*ids.shape, *shape[1:])
             raise ValueError(f"ids {ids.shape} into a table {shape} need rows {want}, got {tuple(rows.shape)}")
         self.ids, self.shape, self.deferred = ids.reshape(-1), tuple(shape), deferred
-        self.rows = as_tensor(rows).reshape(ids.size, *shape[1:])
+        rows = as_tensor(rows)
+        self.rows = rows if ids.ndim == 1 else rows.reshape(ids.size, *shape[1:])
 
     @property
     def dtype(self) -> np.dtype:

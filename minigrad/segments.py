@@ -31,7 +31,11 @@ def take(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
         return table.take(ids, axis=0)
     out = np.empty((ids.size, table.shape[1]), table.dtype)
     source, target, flat = _whole_rows(table), _whole_rows(out), ids.reshape(-1)
-    in_parts(lambda a, z: source.take(flat[a:z], 0, target[a:z], "clip"), ids.size, _per(SHARED, out))
+
+    def part(start: int, stop: int) -> None:
+        source.take(flat[start:stop], 0, target[start:stop], "clip")
+
+    in_parts(part, ids.size, _per(SHARED, out))
     return out.reshape(*ids.shape, table.shape[1])
 
 

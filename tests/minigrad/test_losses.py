@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad import Tensor, gradcheck, gradgradcheck
+from minigrad.ids import IdTypeError
 from minigrad.losses import cross_entropy, log_softmax, softmax
-from minigrad.rows import IdTypeError
 
 ROWS = {row["id"]: row for row in map(json.loads, (Path(__file__).parent / "cases/losses.jsonl").open(encoding="utf-8"))}
 INF = math.inf

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad import RowSparse, Tensor, gradcheck, gradgradcheck, segments
-from minigrad.rows import FEW, IdTypeError, add_rows, checked_ids, lookup, scatter_add
+from minigrad.ids import IdTypeError, checked_ids
+from minigrad.rows import FEW, add_rows, lookup, scatter_add
 
 DTYPES = ["float32", "float64", "int64", "int32"]
 
@@ -176,3 +177,36 @@ def test_rows_that_do_not_fit_the_ids_are_refused():
 
 def test_few_and_many_are_tested_both():
     assert 0 < FEW < 600
+
+
+def test_a_seed_lends_its_memory_to_one_sparse_gradient_at_a_time():
+    a, b = (Tensor(np.zeros((3, 2), np.float32), requires_grad=True) for _ in range(2))
+    seed = np.ones((2, 2), np.float32)
+    (lookup([0, 1], a, sparse=True) + lookup([0, 2], b, sparse=True)).backward(seed)
+    borrowed = [np.shares_memory(t.grad.rows.data, seed) for t in (a, b)]
+    assert sorted(borrowed) == [False, True] and not np.shares_memory(a.grad.rows.data, b.grad.rows.data)
+    lookup([0, 1], c := Tensor(np.zeros((3, 2)), requires_grad=True, dtype=np.float32), sparse=True).backward(seed)
+    assert not np.shares_memory(c.grad.rows.data, seed)
+    for t in (a, b, c):
+        t.zero_grad()
+    lookup([0], c, sparse=True).backward(seed[:1])  # given back: it can be lent again
+    assert np.shares_memory(c.grad.rows.data, seed)
+
+
+def test_a_gradient_that_was_made_for_the_lookup_becomes_its_rows_without_a_copy():
+    table = Tensor(np.zeros((10, 1000), np.float32), requires_grad=True)
+    ids, factor = np.arange(1000) % 10, np.ones((20, 50, 1000), np.float32)  # a gradient of 4 MB
+    out = (lookup(ids, table, sparse=True).reshape(20, 50, 1000) * factor).sum()
+    tracemalloc.start()
+    out.backward()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 6_000_000
+
+
+def test_a_gradient_spread_by_broadcasting_is_not_written_into():
+    table = Tensor(np.zeros((4, 3), np.float32), requires_grad=True)
+    for _ in range(2):
+        lookup([0, 1, 1], table, sparse=True).sum().backward()
+    table.grad.rows.data[0] = 7
+    assert table.grad.to_dense().tolist() == [[8.0] * 3, [4.0] * 3, [0.0] * 3, [0.0] * 3]

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad import Tensor, functional, grad, gradcheck, no_grad, threads, tied_loss
+from minigrad.ids import IdTypeError
 from minigrad.losses import cross_entropy, softmax
-from minigrad.rows import IdTypeError, lookup
+from minigrad.rows import lookup
 from minigrad.tied_loss import linear_cross_entropy
 
 
