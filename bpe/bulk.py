@@ -62,7 +62,7 @@ def cut(block: str) -> Pieces:
         codes = np.frombuffer(block.encode("utf-32-le"), np.uint32)
         beyond = (codes >= 0x80).view(np.uint8) + (codes >= 0x800) + (codes >= 0x10000)  # bytes after the first
         starts = piece_starts(STAND_IN_ARRAY.take(codes))
-        starts[1:] += np.cumsum(beyond, dtype=np.int32).take(starts[1:] - 1)
+        starts[1:] += np.cumsum(beyond, dtype=np.int32).take(starts[1:] - 1, mode="clip")
     return Pieces(data, starts, np.diff(starts, append=len(text)))
 
 
@@ -101,11 +101,11 @@ class _Known:
 
     def all_ids(self, numbers: npt.NDArray[np.int32]) -> Ids:
         """The ids of the pieces with these numbers, one piece after another; (N,) in, (T,) out."""
-        counts = self.counts.take(numbers)
+        counts = self.counts.take(numbers, mode="clip")  # in range as they are, so spare the check
         ends = np.cumsum(counts)
         # Id t is, in its piece, the one at t - (where the ids of the piece begin among all).
-        shift = np.repeat(self.places.take(numbers) - (ends - counts), counts)
-        return self.ids.take(shift + np.arange(len(shift)))
+        shift = np.repeat(self.places.take(numbers, mode="clip") - (ends - counts), counts)
+        return self.ids.take(shift + np.arange(len(shift)), mode="clip")
 
     def add(self, pieces: Pieces, ids: Ids, counts: Indices) -> None:
         """Give new pieces the next numbers; each has `counts` of the `ids`, which stand in the pieces' order."""

@@ -58,6 +58,7 @@ KINDS = bytes(
     for c in map(chr, range(128))
 ) + bytes(128)  # fmt: skip
 
+ENDS_ALONE = np.array([chr(code) in "sdmt" for code in range(128)])
 SURROGATE = re.compile("[\\ud800-\\udfff]")
 
 
@@ -103,7 +104,7 @@ def _separate_contractions(stand_ins: npt.NDArray[np.uint8], starts: npt.NDArray
     apostrophes = apostrophes[starts[apostrophes] & (apostrophes + 1 < n)]
     first = stand_ins[apostrophes + 1]
     second = stand_ins[np.minimum(apostrophes + 2, n - 1)] * (apostrophes + 2 < n)
-    one = np.isin(first, list(b"sdmt"))
+    one = ENDS_ALONE.take(first)
     two = np.zeros(len(first), bool)
     for ending in (b"ll", b"ve", b"re"):
         two |= (first == ending[0]) & (second == ending[1])

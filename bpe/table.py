@@ -67,16 +67,16 @@ class PieceTable:
         """The number of each piece, 0 for those not in the table; (N, 2) in, (N,) out."""
         low, high = keys[:, 0], keys[:, 1]
         slots = self._hash(keys)
-        numbers = self._slots.take(slots)
-        wrong = (self._low.take(numbers) != low) | (self._high.take(numbers) != high)
+        numbers = self._slots.take(slots, mode="clip")  # here and below: in range as they are, so spare the check
+        wrong = self._low.take(numbers, mode="clip") != low
+        wrong |= self._high.take(numbers, mode="clip") != high
         wrong &= numbers != 0
         search = np.flatnonzero(wrong)
         while len(search):  # a slot that another piece has: the next one
             slots[search] = (slots[search] + 1) & (len(self._slots) - 1)
-            found = self._slots.take(slots[search])
+            found = self._slots[slots[search]]
             numbers[search] = found
-            wrong = (self._low.take(found) != low[search]) | (self._high.take(found) != high[search])
-            search = search[wrong & (found != 0)]
+            search = search[(found != 0) & ((self._low[found] != low[search]) | (self._high[found] != high[search]))]
         return numbers
 
     def add(self, keys: Keys, numbers: npt.NDArray[np.integer]) -> None:
@@ -92,7 +92,6 @@ class PieceTable:
 
     def _hash(self, keys: Keys) -> npt.NDArray[np.intp]:
         mixed = keys[:, 0] * _MIX[0]
-        mixed ^= keys[:, 1] * _MIX[1]
-        mixed *= _MIX[0]
-        mixed >>= self._shift
+        mixed += keys[:, 1] * _MIX[1]
+        mixed >>= self._shift  # the highest bits, which all lower ones had a part in
         return mixed.view(np.intp)
