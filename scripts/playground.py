@@ -1,7 +1,7 @@
 """The tokenizer playground: type once, watch GPT-2, BERT and Llama 2 each carve it up, on a page or on the terminal.
 
-Without --text or --html it serves the page, on this machine only. The page is playground.html; what it shows is made
-by columns.py. Nothing is loaded from anywhere else, and nothing that is typed leaves the machine.
+Without --text or --html it serves the page, on this machine only. The page is page/playground.html; what it shows is
+made by page/columns.py. Nothing is loaded from anywhere else, and nothing that is typed leaves the machine.
 """
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
-import columns  # noqa: E402
 import fetching  # noqa: E402
-from playground_server import PAGE, policy, serve  # noqa: E402
+from page import columns  # noqa: E402
+from page.server import PAGE, policy, serve  # noqa: E402
 
 from bpe import colours  # noqa: E402
 from embedding.pretrained import minilm_tables, read_tensors  # noqa: E402

@@ -12,13 +12,13 @@ import sys
 import threading
 from pathlib import Path
 
-import columns
 import numpy as np
 import playground
-import playground_server
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from page import columns
+from page import server as playground_server
 
 import bpe
 from bpe.split import split

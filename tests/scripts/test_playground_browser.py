@@ -5,11 +5,11 @@ import shutil
 import threading
 from pathlib import Path
 
-import columns
 import numpy as np
 import playground
-import playground_server
 import pytest
+from page import columns
+from page import server as playground_server
 
 from bpe import colours
 

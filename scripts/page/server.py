@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import columns
+from page import columns
 
 PAGE = Path(__file__).with_name("playground.html")
 LARGEST_BODY = 4 << 20  # bytes of a request

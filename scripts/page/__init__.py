@@ -1,0 +1,1 @@
+"""What `scripts/playground.py` shows, and the server that shows it."""
