@@ -124,7 +124,7 @@ def run_script(options: argparse.Namespace) -> int:
     if options.plots:
         import plots
 
-        return plots.main(["--run", str(folder.path), "--out", str(options.plots)])
+        return plots.main(["loss", "moved", "--run", str(folder.path), "--out", str(options.plots)])
     return 0
 
 
@@ -156,7 +156,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     add("--minutes", type=float, metavar="M", help="end after so many")
     add("--seed", type=int, metavar="S", help=f"the same seed, the same run (default {Settings.seed})")
     add("--resume", action="store_true", help="go on with the run in DIR, as if it had never ended")
-    add("--plots", type=Path, metavar="DIR", help="draw the figures of the run there (extra: plots)")
+    add("--plots", type=Path, metavar="DIR", help="draw the loss, and how words moved, there (extra: plots)")
     add("--vocab", type=Path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (default: GPT-2's)")
     add("--width", type=int, metavar="C", help=f"numbers in a vector (default {Settings.width})")
     add("--context", type=int, metavar="T", help=f"tokens read for one prediction (default {Settings.context})")

@@ -30,7 +30,7 @@ class Settings:
     context: int = 8
     hidden: int = 256
     batch: int = 512
-    lr: float = 2e-3
+    lr: float = 4e-3
     vocab_size: int = 0
     text: str = ""  # the SHA-256 of its ids
 

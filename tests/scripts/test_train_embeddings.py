@@ -128,6 +128,13 @@ def test_without_a_text_one_is_fetched(folder, monkeypatch, capsys):
     assert train_embeddings.main(arguments) == 0
 
 
+def test_the_figures_of_a_run_are_drawn_at_its_end(train, folder):
+    pytest.importorskip("matplotlib")
+    code, out, _ = train("run", "--steps", "5", "--plots", str(folder / "figures"))
+    assert code == 0 and "The loss fell from 5.59" in out
+    assert sorted(path.name for path in (folder / "figures").iterdir()) == ["loss.png", "moved.png"]
+
+
 def test_the_profile_names_the_parts_of_a_step_and_keeps_nothing(folder, capsys):
     before = sorted(folder.rglob("*"))
     arguments = ["--text", str(folder / "text.txt"), "--vocab", str(folder / "vocabulary"), *SMALL, "--profile"]
