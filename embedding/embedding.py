@@ -39,6 +39,8 @@ class Embedding(Module):
             [2., 2.]])
     """
 
+    refused_options: tuple[str, ...] = ()
+
     def __init__(
         self,
         num_embeddings: int,
@@ -63,6 +65,9 @@ class Embedding(Module):
         self.padding_idx = None if padding_idx is None else functional.checked_padding(padding_idx, num_embeddings)
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse, self.std = scale_grad_by_freq, sparse, std
+        for name in self.refused_options:
+            if getattr(self, name):
+                raise functional.OptionError(f"{name} has no meaning for {type(self).__name__}: use Embedding")
         if _weight is None:
             self.weight = Parameter(self._drawn(dtype), requires_grad=not _freeze)
         elif tuple(_weight.shape) != (num_embeddings, embedding_dim):
@@ -92,7 +97,9 @@ class Embedding(Module):
             raise functional.OptionError(
                 f"Embeddings parameter is expected to be 2-dimensional, got shape {tuple(embeddings.shape)}"
             )
-        return cls(*embeddings.shape, **options, _weight=embeddings, _freeze=freeze)
+        layer = cls.__new__(cls)  # not cls(...): a subclass may take a config, and a table says its own size
+        Embedding.__init__(layer, *embeddings.shape, **options, _weight=embeddings, _freeze=freeze)
+        return layer
 
     def reset_parameters(self) -> None:
         """Draw the table anew from N(0, std^2); the padding row is zeros."""

@@ -24,11 +24,7 @@ class OneHotEmbedding(Embedding):
     True
     """
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, *args: Any, **options: Any):
-        super().__init__(num_embeddings, embedding_dim, *args, **options)
-        for name in ("scale_grad_by_freq", "sparse"):
-            if getattr(self, name):
-                raise functional.OptionError(f"{name} has no meaning for the one-hot layer: use Embedding")
+    refused_options = ("scale_grad_by_freq", "sparse")
 
     def forward(self, ids: Any) -> Tensor:
         ids = functional.checked_ids(ids, self.num_embeddings)
