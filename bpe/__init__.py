@@ -6,7 +6,8 @@
     >>> bpe.decode([15496, 995])
     'Hello world'
 
-Read alphabet.py, split.py and merge.py for how it works, encoding.py for all that can be asked of it.
+Read alphabet.py, split.py and merge.py for how it works, encoding.py for all that can be asked of it,
+train.py for where the merges come from.
 """
 import functools
 from collections.abc import Sequence
@@ -17,8 +18,9 @@ import numpy.typing as npt
 
 from bpe import files
 from bpe.encoding import Encoding
+from bpe.train import train
 
-__all__ = ["Encoding", "decode", "encode", "get_encoding", "vocab_size"]
+__all__ = ["Encoding", "decode", "encode", "get_encoding", "train", "vocab_size"]
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from bpe.bulk import BulkEncoder, gather
 from bpe.decoding import StreamDecoder, TokenBytes, as_id, as_ids, bytes_by_id, with_offsets
 from bpe.explain import Explanation, explain_piece
 from bpe.merge import merge
+from bpe.saving import save_vocabulary
 from bpe.special import Special
 from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, repair_surrogates, repaired, split
 from bpe.unstable import completions, stable_length
@@ -93,6 +95,16 @@ class Encoding:
         """Read a vocabulary from two files in GPT-2's format; ValueError says what is wrong with them, and where."""
         ranks, special_tokens = files.read_vocabulary(encoder_json, vocab_bpe)
         return cls(name, pat_str=pat_str, mergeable_ranks=ranks, special_tokens=special_tokens)
+
+    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
+        """Write encoder.json and vocab.bpe, in GPT-2's format, into `folder`, and return their paths.
+
+        The folder is made if it is not there; the two files, if they are, are replaced. They do not hold the pattern:
+        `from_files` takes it as `pat_str`. ValueError for a vocabulary that the format cannot hold: where a byte has
+        no token, an id is left out, a token is no merge of two before, or a special token is not written like <so>
+        or [SO].
+        """
+        return save_vocabulary(folder, self._mergeable_ranks, self._special_tokens)
 
     def __repr__(self) -> str:
         return f"<Encoding {self.name!r}>"

@@ -1,0 +1,83 @@
+"""Writing a vocabulary down in GPT-2's format: encoder.json and vocab.bpe, as `files.read_vocabulary` reads them.
+
+An encoder knows the rank of each token, but vocab.bpe holds merges: the two parts of each. They are found by encoding
+the token with the tokens of lower rank alone, which leaves two parts to merge.
+
+By hand, with ab: 256, bc: 257, abc: 258 as in merge.py: of "abc" the tokens below 258 make "ab c", since 256 is lower
+than 257. So the lines are "a b", "b c", "ab c".
+"""
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from bpe.alphabet import BYTE_TO_CHARACTER, to_characters
+from bpe.merge import merge_long
+
+VERSION = "#version: 0.2"
+
+
+def merges_of(ranks: Mapping[bytes, int]) -> list[tuple[bytes, bytes]]:
+    """The two parts of each token of more than a byte, in the order of their ranks.
+
+    ValueError for a token that no merge of two others makes.
+
+    >>> merges_of({b"a": 97, b"b": 98, b"c": 99, b"ab": 256, b"bc": 257, b"abc": 258})
+    [(b'a', b'b'), (b'b', b'c'), (b'ab', b'c')]
+    """
+    known: dict[bytes, int] = {}
+    merges = []
+    for token in sorted(ranks, key=ranks.__getitem__):
+        if len(token) > 1:
+            parts = merge_long(token, known)
+            if len(parts) != 2:
+                raise ValueError(
+                    f"the token {token!r} (id {ranks[token]}) is no merge: with the tokens of lower ids it is {parts}"
+                )
+            merges.append((parts[0], parts[1]))
+            known[token] = ranks[token]
+    return merges
+
+
+def save_vocabulary(
+    folder: str | os.PathLike[str], ranks: Mapping[bytes, int], special_tokens: Mapping[str, int]
+) -> tuple[Path, Path]:
+    """Write encoder.json and vocab.bpe into `folder`, and return their paths; see `Encoding.save`."""
+    ids = {to_characters(token): id for token, id in ranks.items()}
+    for byte, character in BYTE_TO_CHARACTER.items():
+        if character not in ids:
+            raise ValueError(f"there is no token for the byte 0x{byte:02x}, and the files must have one for each")
+    for token in special_tokens:
+        if len(token) <= 2 or token[0] + token[-1] not in ("<>", "[]"):
+            raise ValueError(f"the files tell a special token by its brackets, <so> or [SO], and {token!r} has none")
+        if token in ids:
+            raise ValueError(f"the special token {token!r} and id {ids[token]} are written alike in the files")
+    ids |= special_tokens
+    if set(ids.values()) != set(range(len(ids))):
+        missing = next(id for id in range(len(ids)) if id not in set(ids.values()))
+        raise ValueError(f"no token has the id {missing}, and the files must have each from 0 to {len(ids) - 1}")
+    in_order = {token: ids[token] for token in sorted(ids, key=ids.__getitem__)}
+    merges = [f"{to_characters(left)} {to_characters(right)}" for left, right in merges_of(ranks)]
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = folder / "encoder.json", folder / "vocab.bpe"
+    write_whole(dict(zip(paths, (json.dumps(in_order), "\n".join([VERSION, *merges, ""])))))
+    return paths
+
+
+def write_whole(texts: Mapping[Path, str]) -> None:
+    """Write files so that each is there whole or not at all, and none if one of them cannot be written."""
+    temporary = {path: path.with_name(f".{path.name}.{secrets.token_hex(8)}.part") for path in texts}
+    try:
+        for path, text in texts.items():
+            with open(temporary[path], "x", encoding="utf-8", newline="") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+        for path in texts:
+            os.replace(temporary[path], path)
+    except BaseException:
+        for path in temporary.values():
+            path.unlink(missing_ok=True)
+        raise
