@@ -14,8 +14,6 @@ from minigrad import segments
 from minigrad.engine import as_tensor, operation
 from minigrad.ids import checked_ids
 
-FEW = 64  # rows that are added one by one; more go through segments.py
-
 
 @operation
 def lookup(ids, table, *, sparse=False):
@@ -25,7 +23,7 @@ def lookup(ids, table, *, sparse=False):
 
 
 # dL/d table[v] = the sum of g[n] over all n with ids[n] == v: a scatter_add, put off until someone needs it dense
-lookup.vjp(None, lambda g, extra, shape, sparse: RowSparse(extra, g, shape, deferred=not sparse))
+lookup.vjp(None, lambda g, extra, shape, sparse: RowSparse(extra, g, shape, not sparse, checked=True))
 
 
 @operation
@@ -43,12 +41,10 @@ scatter_add.vjp(None, lambda g, extra: lookup(extra, g))
 def add_rows(table: np.ndarray, ids: np.ndarray, rows: np.ndarray, fresh: bool = False) -> None:
     """table[ids[n]] += rows[n] for every n in order; ids (N,) are in range. fresh: the table is zeros.
 
-    (`table[ids] += rows` would count a repeated id once.) Many rows take the quick way, with the same result.
+    That is np.add.at(table, ids, rows), which segments.py does quicker, to the same last bit. (`table[ids] += rows`
+    would count a repeated id once.)
     """
-    if len(ids) > FEW:
-        return segments.add_rows(table, ids, rows, fresh)
-    for i, row in zip(ids.tolist(), rows):
-        table[i] += row
+    segments.add_rows(table, ids, rows, fresh)
 
 
 class RowSparse:
@@ -69,8 +65,8 @@ class RowSparse:
             [1., 1.]]))
     """
 
-    def __init__(self, ids: Any, rows: Any, shape: tuple[int, ...], deferred: bool = False):
-        ids = checked_ids(ids, shape[0])
+    def __init__(self, ids: Any, rows: Any, shape: tuple[int, ...], deferred: bool = False, checked: bool = False):
+        ids = ids if checked else checked_ids(ids, shape[0])
         if tuple(rows.shape) != (*ids.shape, *shape[1:]):
             want = (*ids.shape, *shape[1:])
             raise ValueError(f"ids {ids.shape} into a table {shape} need rows {want}, got {tuple(rows.shape)}")
@@ -84,11 +80,12 @@ class RowSparse:
 
     def coalesce(self) -> RowSparse:
         """The same gradient with each id once, ascending; equal ids are summed in the order of their lookup."""
-        if len(self.ids) > FEW and not self.rows.requires_grad:
-            return RowSparse(*segments.coalesce(self.ids, self.rows.data), self.shape, self.deferred)
-        ids, place = np.unique(self.ids, return_inverse=True)
-        rows = scatter_add(place.reshape(-1), self.rows, num_rows=len(ids))
-        return RowSparse(ids, rows, self.shape, self.deferred)
+        if self.rows.requires_grad:  # it is to be differentiated again
+            ids, place = np.unique(self.ids, return_inverse=True)
+            rows = scatter_add(place.reshape(-1), self.rows, num_rows=len(ids))
+        else:  # the same, with a single sort
+            ids, rows = segments.coalesce(self.ids, self.rows.data)
+        return RowSparse(ids, rows, self.shape, self.deferred, checked=True)
 
     def to_dense(self) -> Any:
         """The (V, C) tensor this stands for: the scatter_add that was put off."""

@@ -21,6 +21,7 @@ import numpy as np
 from minigrad.threads import in_parts
 
 ROUNDS = 8  # a run of more rows than this is summed by itself
+FEW = 64  # rows that are added one by one
 BLOCK = 1 << 18  # bytes of the buffer that sums are made in: it and one more of its size fit a core's cache
 SHARED = 1 << 20  # bytes from which a second thread is worth waking
 
@@ -72,6 +73,8 @@ def _sum_runs(table, places, rows, order, starts, counts, fresh: bool) -> None:
         if fresh:
             table[places] = 0
         return np.add.at(table, np.repeat(places, counts), rows[order])
+    if len(order) <= FEW:
+        return _sum_few(table, places, rows, order, starts, counts, fresh)
     rows = np.ascontiguousarray(rows, table.dtype)
     longest = np.argsort(-counts, kind="stable")
     places, starts, counts = places[longest], starts[longest], counts[longest]
@@ -123,6 +126,15 @@ def _sum_runs(table, places, rows, order, starts, counts, fresh: bool) -> None:
             task(*arguments)
 
     in_parts(work, len(order), _per(SHARED, rows))
+
+
+def _sum_few(table, places, rows, order, starts, counts, fresh: bool) -> None:
+    """The same, row by row: for so few the blocks above would only be in the way."""
+    table[places] = rows[order[starts]] if fresh else table[places] + rows[order[starts]]
+    for again in np.flatnonzero(counts > 1).tolist():
+        total, start = table[places[again]], starts[again]
+        for n in order[start + 1 : start + counts[again]].tolist():
+            total += rows[n]
 
 
 _kept = threading.local()  # the buffers of a thread, kept from call to call: fresh memory is slow to touch

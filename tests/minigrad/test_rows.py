@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minigrad import RowSparse, Tensor, gradcheck, gradgradcheck, segments
 from minigrad.ids import IdTypeError, checked_ids
-from minigrad.rows import FEW, add_rows, lookup, scatter_add
+from minigrad.rows import add_rows, lookup, scatter_add
 
 DTYPES = ["float32", "float64", "int64", "int32"]
 
@@ -38,13 +38,14 @@ def added(table, ids, rows):
     return out
 
 
-@given(additions(), st.sampled_from([2, 3, 8]), st.sampled_from([64, 4096, 1 << 18]), st.sampled_from([64, 1 << 21]))
-def test_the_quick_way_adds_the_same_to_the_last_bit(case, rounds, block, shared):
+@given(additions(), st.sampled_from([2, 3, 8]), st.sampled_from([64, 4096, 1 << 18]), st.booleans(), st.booleans())
+def test_the_quick_way_adds_the_same_to_the_last_bit(case, rounds, block, few, threads):
     table, ids, rows = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "ROUNDS", rounds)
         patch.setattr(segments, "BLOCK", block)
-        patch.setattr(segments, "SHARED", shared)  # 64 bytes: the threads share whatever there is
+        patch.setattr(segments, "FEW", 64 if few else 0)
+        patch.setattr(segments, "SHARED", 64 if threads else 1 << 30)  # 64 bytes: they share whatever there is
         got = table.copy(order="K")
         segments.add_rows(got, ids, rows)
         fresh = np.zeros_like(table)
@@ -176,7 +177,7 @@ def test_rows_that_do_not_fit_the_ids_are_refused():
 
 
 def test_few_and_many_are_tested_both():
-    assert 0 < FEW < 600
+    assert 0 < segments.FEW < 600
 
 
 def test_a_seed_lends_its_memory_to_one_sparse_gradient_at_a_time():
