@@ -97,7 +97,9 @@ class _Known:
         """The rank of each piece, NO_TOKEN for those that are no token; (N,)."""
         numbers = self.find(pieces)
         is_token = (numbers > 0) & (numbers <= self.tokens)
-        return np.where(is_token, self.ids.take(self.places.take(numbers)), np.int64(NO_TOKEN))
+        ranks = self.ids.take(self.places.take(numbers)).astype(np.int64)
+        ranks[~is_token] = NO_TOKEN
+        return ranks
 
     def all_ids(self, numbers: npt.NDArray[np.int32]) -> Ids:
         """The ids of the pieces with these numbers, one piece after another; (N,) in, (T,) out."""
