@@ -2,6 +2,7 @@
 
 Read embedding.py first, then onehot.py (why a lookup is a matrix product) and gpt.py.
 """
+from embedding.bag import EmbeddingBag
 from embedding.config import GPTConfig
 from embedding.embedding import Embedding
 from embedding.gpt import GPT2_STD, InputEmbedding, PositionalEmbedding, TiedHead, TokenEmbedding
@@ -12,6 +13,7 @@ from embedding.pretrained import from_pretrained
 from embedding.windows import SlidingWindows, batches
 
 __all__ = [
-    "GPT2_STD", "Embedding", "GPTConfig", "InputEmbedding", "MemoryReport", "OneHotEmbedding", "PositionalEmbedding",
-    "SlidingWindows", "TiedHead", "TokenEmbedding", "batches", "from_pretrained", "memory_report", "nearest",
+    "GPT2_STD", "Embedding", "EmbeddingBag", "GPTConfig", "InputEmbedding", "MemoryReport", "OneHotEmbedding",
+    "PositionalEmbedding", "SlidingWindows", "TiedHead", "TokenEmbedding", "batches", "from_pretrained",
+    "memory_report", "nearest",
 ]

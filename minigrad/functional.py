@@ -1,4 +1,4 @@
-"""The functions a model is written with: embedding and its relatives here, the losses in losses.py.
+"""The functions a model is written with: embedding and its relatives here, bags in bags.py, losses in losses.py.
 
 Names, arguments and results are those of torch.nn.functional.
 """
@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 
 from minigrad import rows
-from minigrad.engine import as_tensor, operation
+from minigrad.bags import embedding_bag
+from minigrad.engine import as_tensor
 from minigrad.ids import checked_ids
 from minigrad.losses import cross_entropy, log_softmax, softmax
-from minigrad.ops import index, reshape
-from minigrad.rows import RowSparse, lookup
+from minigrad.options import OptionError, checked_padding, lookup_with_options, renormalise
+from minigrad.rows import lookup
 from minigrad.tied_loss import linear_cross_entropy
 
 __all__ = [
-    "OptionError", "cross_entropy", "embedding", "layer_norm", "linear_cross_entropy", "log_softmax", "one_hot",
-    "scatter_add", "softmax",
+    "OptionError", "cross_entropy", "embedding", "embedding_bag", "layer_norm", "linear_cross_entropy", "log_softmax",
+    "one_hot", "scatter_add", "softmax",
 ]
-
-
-class OptionError(ValueError, AssertionError, RuntimeError):
-    """An option that makes no sense. (A ValueError by Python's custom; torch has both the others for these.)"""
 
 
 def embedding(
@@ -72,59 +69,6 @@ def embedding(
     if padding_idx is None and not scale_grad_by_freq:
         return lookup(ids, weight, sparse=sparse)
     return lookup_with_options(ids, weight, padding_idx=padding_idx, by_frequency=scale_grad_by_freq, sparse=sparse)
-
-
-@operation
-def lookup_with_options(ids, table, *, padding_idx, by_frequency, sparse):
-    """A lookup like any other; its options say which part of the gradient goes back."""
-    return lookup.forward(ids, table)
-
-
-def _table_gradient(g, extra, shape, padding_idx, by_frequency, sparse):
-    ids, g = extra.reshape(-1), reshape(g, to=(extra.size, *shape[1:]))
-    if by_frequency:
-        if sparse:
-            raise RuntimeError("scale_grad_by_freq is not supported with sparse gradients; use one of the two")
-        _, place, counts = np.unique(ids, return_inverse=True, return_counts=True)
-        g = g / counts[place.reshape(-1), None].astype(g.dtype)
-    if padding_idx is not None:
-        kept = np.flatnonzero(ids != padding_idx)
-        ids, g = ids[kept], index(g, key=kept)
-    return RowSparse(ids, g, shape, deferred=not sparse)
-
-
-lookup_with_options.vjp(None, _table_gradient)
-
-
-def checked_padding(padding_idx: int, num_rows: int) -> int:
-    """`padding_idx` counted from the front; OptionError if there is no such row."""
-    if not -num_rows <= padding_idx < num_rows:
-        raise OptionError(
-            f"padding_idx must be within num_embeddings: {padding_idx} is not from {-num_rows} to {num_rows - 1}"
-        )
-    return int(padding_idx) % num_rows
-
-
-def renormalise(weight: Any, ids: np.ndarray, max_norm: float, norm_type: float) -> None:
-    """Scale each row of `weight` named by `ids` whose norm is above max_norm down to it, in place.
-
-    A row becomes row * max_norm / (norm + 1e-7), torch's formula: the last term keeps a row of zeros finite.
-    """
-    if not max_norm >= 0:
-        raise OptionError(f"max_norm must be 0 or more, got {max_norm}: a negative one would turn rows around")
-    distinct = np.unique(ids).astype(np.intp)
-    rows = np.abs(weight.data[distinct])
-    if norm_type == np.inf:
-        norms = rows.max(axis=1, initial=0)
-    elif norm_type == 0:
-        norms = np.count_nonzero(rows, axis=1)
-    else:
-        norms = (rows ** norm_type).sum(axis=1) ** (1 / norm_type)
-    norms = norms.astype(np.float64)
-    above = norms > max_norm
-    factors = (max_norm / (norms[above] + 1e-7)).astype(weight.dtype)
-    weight.data[distinct[above]] *= factors[:, None]
-    weight._changed()
 
 
 def scatter_add(ids: Any, rows_: Any, num_rows: int) -> Any:
