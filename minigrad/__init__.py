@@ -13,9 +13,10 @@ from minigrad.module import Module, Parameter
 from minigrad.ops import maximum, where
 from minigrad.random import manual_seed
 from minigrad.rows import RowSparse
+from minigrad.saving import load, save
 from minigrad.tensor import Tensor
 
 __all__ = [
     "GradcheckError", "Module", "Parameter", "RowSparse", "Tensor", "draw", "erf", "functional", "grad", "gradcheck",
-    "gradgradcheck", "manual_seed", "maximum", "no_grad", "operation", "optim", "random", "where",
+    "gradgradcheck", "load", "manual_seed", "maximum", "no_grad", "operation", "optim", "random", "save", "where",
 ]
