@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ class Encoding:
         _check_text(text)
         if len(text) < LONG_TEXT:
             return self._encode_short(text)
-        return [id for ids in self._encode_parts(text, frozenset()) for id in ids.tolist()]
+        return list(chain.from_iterable(ids.tolist() for ids in self._encode_parts(text, frozenset())))
 
     def encode(
         self, text: str, *, allowed_special: Special = frozenset(), disallowed_special: Special = "all"
@@ -144,7 +144,7 @@ class Encoding:
         allowed = self._check(text, allowed_special, disallowed_special)
         if len(text) < LONG_TEXT and not allowed:
             return self._encode_short(text)
-        return [id for ids in self._encode_parts(text, allowed) for id in ids.tolist()]
+        return list(chain.from_iterable(ids.tolist() for ids in self._encode_parts(text, allowed)))
 
     def encode_to_numpy(
         self, text: str, *, allowed_special: Special = frozenset(), disallowed_special: Special = "all"
