@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from bpe import files
 from bpe.encoding import Encoding
+from bpe.trace import trace
 from bpe.train import train
 
-__all__ = ["Encoding", "decode", "encode", "get_encoding", "train", "vocab_size"]
+__all__ = ["Encoding", "decode", "encode", "get_encoding", "trace", "train", "vocab_size"]
 
 
 @functools.cache

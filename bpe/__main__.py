@@ -4,13 +4,18 @@ Text comes from the arguments or, without any, from standard input; bytes that a
 `encode` and then `decode` give the same bytes.
 """
 import argparse
+import importlib.util
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from bpe import Encoding, colours, get_encoding
+import bpe
+from bpe import Encoding, colours, get_encoding, saving
+from bpe.split import GPT2_PATTERN
 
 EXAMPLES = """\
 examples:
@@ -20,6 +25,9 @@ examples:
   python -m bpe count < book.txt
   python -m bpe show "naïve 你好"               the tokens in colour, spaces visible
   python -m bpe explain "token"                the merges of each piece, in order
+  python -m bpe train book.txt --vocab-size 8000 --out folder
+  python -m bpe encode "Hello world" --vocabulary folder/encoder.json folder/vocab.bpe
+  python -m bpe trace aaabdaaabac              how merges are learned, step by step
 
 Exit status: 0 done, 1 not possible, 2 wrong usage.
 """
@@ -60,7 +68,6 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         ("count", count, text, "print the number of ids of a text"),
         ("show", show, text, "print the tokens of a text in colour, then their ids"),
         ("explain", explain, text, "print how a text becomes ids: pieces, bytes, merges"),
-        # further commands here
     ):
         command = commands.add_parser(name, help=help, parents=[parent], description=help)
         command.set_defaults(run=run)
@@ -68,8 +75,38 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
             "--vocabulary", nargs=2, metavar=("ENCODER_JSON", "VOCAB_BPE"), help="two files instead of GPT-2's"
         )
         if name == "show":
-            command.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="default: auto")
+            _add_color(command)
+    _add_train(commands.add_parser("train", help="learn a vocabulary from files"))
+    _add_trace(commands.add_parser("trace", help="print how merges are learned from a text, step by step"))
     return parser.parse_args(arguments)
+
+
+def _add_color(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="default: auto")
+
+
+def _add_train(command: argparse.ArgumentParser) -> None:
+    command.description = "Learn a vocabulary from files in UTF-8, and write it in GPT-2's format."
+    command.epilog = "example: python -m bpe train *.txt --vocab-size 8000 --out folder --special '<|endoftext|>'"
+    command.set_defaults(run=train)
+    add = command.add_argument
+    add("files", nargs="+", type=Path, metavar="FILE")
+    add("--vocab-size", type=int, required=True, metavar="N", help="tokens in all, the 256 bytes and specials included")
+    add("--out", type=Path, required=True, metavar="DIR", help="where encoder.json and vocab.bpe go")
+    add("--special", action="append", default=[], metavar="TOKEN", help="a special token; may be given several times")
+    add("--pattern", default=GPT2_PATTERN, help="what cuts a text into pieces (default: GPT-2's); is not written down")
+    add("--min-frequency", type=int, default=2, metavar="N", help="merge no pair that is rarer (default: %(default)s)")
+    add("--keep", action="store_true", help="on Ctrl-C, write the merges learned so far")
+    add("--overwrite", action="store_true", help="replace the two files if they are there")
+
+
+def _add_trace(command: argparse.ArgumentParser) -> None:
+    command.description = "Print how merges are learned from a text, step by step."
+    command.epilog = "example: python -m bpe trace aaabdaaabac"
+    command.set_defaults(run=trace)
+    command.add_argument("text", nargs="*", help="the text, joined by spaces (default: standard input)")
+    command.add_argument("--merges", type=int, metavar="N", help="at most so many (default: all)")
+    _add_color(command)
 
 
 def encode(options: argparse.Namespace) -> None:
@@ -105,6 +142,29 @@ def explain(options: argparse.Namespace) -> None:
     data = _input(options)
     for explanation in _encoding(options).explain(data.decode(), **_special(options)):
         print(explanation)
+
+
+def train(options: argparse.Namespace) -> None:
+    saving.check_special_tokens(options.special)  # what would stop the writing is said before the learning
+    for name in saving.NAMES:
+        if not options.overwrite and (options.out / name).exists():
+            raise FileExistsError(f"{options.out / name} is already there: --overwrite replaces it")
+    options.out.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_: print(f"bpe train: {message}", file=sys.stderr)
+        encoding = bpe.train(
+            options.files, options.vocab_size, special_tokens=options.special, pattern=options.pattern,
+            min_frequency=options.min_frequency, keep_on_interrupt=options.keep,
+            progress=importlib.util.find_spec("tqdm") is not None,
+        )  # fmt: skip
+    encoder_json, vocab_bpe = encoding.save(options.out)
+    print(f"{encoding.n_vocab:,} tokens: {encoder_json} and {vocab_bpe}")
+
+
+def trace(options: argparse.Namespace) -> None:
+    colour = colours.wanted(options.color, sys.stdout)
+    print(bpe.trace(_input(options).decode(), options.merges, colour=colour))
 
 
 def _encoding(options: argparse.Namespace) -> Encoding:

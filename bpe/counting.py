@@ -12,13 +12,14 @@ import numpy as np
 
 from bpe import special
 from bpe.bulk import cut
-from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, repair_surrogates, repaired
+from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, repair_surrogates, repaired, split
 from bpe.table import SHORT, Keys, PieceTable, piece_keys
 
 Text = str | os.PathLike[str]
 Texts = Text | Iterable[Text]
 
 READ = 1 << 20  # bytes that are read of a file at once, at least
+LONG_TEXT = 1 << 12  # characters from which a text is counted in whole arrays
 CAPACITY = 1 << 16  # different pieces there is room for to begin with
 
 
@@ -71,6 +72,7 @@ class ArrayCounter:
     """Counts the pieces of GPT-2's pattern, a block of text at a time.
 
     A piece of up to 15 bytes gets a number when it is first met, and is counted by it. Longer ones are few: a dict.
+    So are those of short texts, which whole arrays are too much for.
     """
 
     def __init__(self) -> None:
@@ -79,8 +81,12 @@ class ArrayCounter:
         self._keys: list[Keys] = []  # of the pieces 1, 2, 3 ...
         self._size = 0
         self._long: Counter[bytes] = Counter()
+        self._of_short_texts: Counter[str] = Counter()
 
     def add(self, text: str) -> None:
+        if len(text) < LONG_TEXT:
+            self._of_short_texts.update(split(repaired(text)))
+            return
         for block in blocks(text):
             try:
                 pieces = cut(block)
@@ -113,7 +119,9 @@ class ArrayCounter:
         sixteens = b"".join(keys.tobytes() for keys in self._keys)  # a piece, zeros, and in the last byte its length
         counts = self._counts[1 : self._size + 1].tolist()
         short = {sixteens[i : i + sixteens[i + 15]]: n for i, n in zip(range(0, len(sixteens), 16), counts)}
-        return short | self._long
+        total = Counter(short | self._long)
+        total.update({piece.encode(): count for piece, count in self._of_short_texts.items()})
+        return dict(total)
 
 
 def read(path: os.PathLike[str], special_tokens: Collection[str] = (), whole: bool = False) -> Iterator[str]:

@@ -9,12 +9,13 @@ than 257. So the lines are "a b", "b c", "ab c".
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from bpe.alphabet import BYTE_TO_CHARACTER, to_characters
 from bpe.merge import merge_long
 
+NAMES = "encoder.json", "vocab.bpe"
 VERSION = "#version: 0.2"
 
 
@@ -48,9 +49,8 @@ def save_vocabulary(
     for byte, character in BYTE_TO_CHARACTER.items():
         if character not in ids:
             raise ValueError(f"there is no token for the byte 0x{byte:02x}, and the files must have one for each")
+    check_special_tokens(special_tokens)
     for token in special_tokens:
-        if len(token) <= 2 or token[0] + token[-1] not in ("<>", "[]"):
-            raise ValueError(f"the files tell a special token by its brackets, <so> or [SO], and {token!r} has none")
         if token in ids:
             raise ValueError(f"the special token {token!r} and id {ids[token]} are written alike in the files")
     ids |= special_tokens
@@ -61,9 +61,16 @@ def save_vocabulary(
     merges = [f"{to_characters(left)} {to_characters(right)}" for left, right in merges_of(ranks)]
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = folder / "encoder.json", folder / "vocab.bpe"
+    paths = folder / NAMES[0], folder / NAMES[1]
     write_whole(dict(zip(paths, (json.dumps(in_order), "\n".join([VERSION, *merges, ""])))))
     return paths
+
+
+def check_special_tokens(special_tokens: Collection[str]) -> None:
+    """ValueError for one that `files.read_vocabulary` would not know for a special token."""
+    for token in special_tokens:
+        if len(token) <= 2 or token[0] + token[-1] not in ("<>", "[]"):
+            raise ValueError(f"the files tell a special token by its brackets, <so> or [SO], and {token!r} has none")
 
 
 def write_whole(texts: Mapping[Path, str]) -> None:

@@ -1,6 +1,8 @@
 """Vocabularies learned from text: the right merges, in any order of the texts, saved and read again without loss."""
 import pathlib
+import re
 import signal
+import sys
 import warnings
 from collections import Counter
 from itertools import islice
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe import Encoding, files
+from bpe.__main__ import main
+from bpe.colours import visible
 from bpe.counting import count_pieces, read
 from bpe.split import blocks, repaired, split
 from bpe.train import learn, learn_plainly
@@ -83,13 +87,18 @@ def test_pairs_that_are_too_rare_are_not_merged():
 # -- what is counted
 
 
-@given(st.lists(st.text("ab 'st1\n\ud83d\udc4d é你", max_size=30), max_size=5))
-def test_pieces_are_counted_as_the_encoder_cuts_them(texts):
-    assert count_pieces(texts) == Counter(piece.encode() for text in texts for piece in split(repaired(text)))
+@pytest.mark.parametrize("long", [1, 1 << 12])
+@given(texts=st.lists(st.text("ab 'st1\n\ud83d\udc4d é你", max_size=30), max_size=5))
+def test_pieces_are_counted_as_the_encoder_cuts_them(long, texts):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bpe.counting.LONG_TEXT", long)
+        found = count_pieces(texts)
+    assert found == Counter(piece.encode() for text in texts for piece in split(repaired(text)))
 
 
 def test_more_pieces_than_there_was_room_for_are_still_told_apart(monkeypatch):
     monkeypatch.setattr("bpe.counting.CAPACITY", 10)
+    monkeypatch.setattr("bpe.counting.LONG_TEXT", 1)
     texts = [" ".join(map(str, range(begin, begin + 500))) for begin in range(0, 3000, 250)]
     assert count_pieces(texts) == Counter(piece.encode() for text in texts for piece in split(text))
 
@@ -281,3 +290,78 @@ def test_a_folder_that_cannot_be_written_keeps_what_is_there(tmp_path, monkeypat
 def test_counts_beyond_32_bits_are_not_wrapped():
     huge = {b"ab": 1 << 40, b"cd": (1 << 40) + 1}
     assert list(learn(huge)) == list(learn_plainly(huge)) == [(b"c", b"d"), (b"a", b"b")]
+
+
+# -- followed by a person, and on the command line
+
+
+def test_a_trace_shows_the_merges_that_are_learned():
+    lines = bpe.trace(TEXT, 8).splitlines()
+    assert [int(line.split()[0]) for line in lines[1:]] == list(range(256, 264))
+    for token, line in zip(merges(bpe.train(TEXT, 264)), lines[1:]):
+        assert visible(token) in line.replace("|", " ").split()
+    assert all("".join(line.split("  ")[-1].replace("|", " ").split()) == visible(TEXT) for line in lines)
+
+
+def test_a_trace_in_colour_says_the_same():
+    plain = re.sub("\x1b\\[[0-9;]*m", "", bpe.trace("aaabdaaabac", colour=True))
+    assert [line.split()[-1] for line in plain.splitlines()[:4]] == ["aaabdaaabac"] * 4
+    assert bpe.trace("ab\x1b[2J").count("\x1b") == 0
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_the_command_writes_two_files_that_can_be_read(run, tmp_path):
+    path, out = tmp_path / "text.txt", tmp_path / "out"
+    path.write_text(TEXT, encoding="utf-8")
+    command = ["train", path, path, "--out", out, "--special", "<|endoftext|>"]
+    code, said, err = run(*command, "--vocab-size", 270)
+    assert (code, err) == (0, "") and said.startswith("270 tokens: ")
+    encoding = Encoding.from_files(out / "encoder.json", out / "vocab.bpe")
+    assert encoding.eot_token == 269 and merges(encoding) == merges(bpe.train([path, path], 270, special_tokens=["<|endoftext|>"]))
+
+    assert run(*command, "--vocab-size", 280) == (1, "", f"bpe train: {out / 'encoder.json'} is already there: --overwrite replaces it\n")
+    code, said, err = run(*command, "--vocab-size", 9000, "--overwrite")
+    assert code == 0 and re.fullmatch(r"bpe train: learned \d+ of 8,743 merges: no pair of tokens occurs 2 times any more\n", err)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["absent.txt", "--vocab-size", "300"], "absent.txt"),
+    (["text.txt", "--vocab-size", "200"], "vocab_size is 200: it must be at least 256"),
+    (["text.txt", "--vocab-size", "300", "--special", "end"], "'end' has none"),
+    (["empty.txt", "--vocab-size", "300"], "nothing to learn from"),
+])
+def test_the_command_says_in_one_line_what_is_wrong(run, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "empty.txt").touch()
+    code, out, err = run("train", *arguments, "--out", "out")
+    assert code == 1 and out == "" and err.count("\n") == 1 and err.startswith("bpe train: ") and message in err
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_the_command_keeps_what_was_learned_before_ctrl_c_if_asked(run, tmp_path, monkeypatch):
+    def interrupted(pieces, min_frequency):
+        yield from islice(learn(pieces, min_frequency), 5)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(sys.modules["bpe.train"], "learn", interrupted)
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    command = ["train", path, "--vocab-size", 280, "--out", tmp_path / "out"]
+    assert run(*command)[0] == 130 and not list(tmp_path.glob("out/*"))
+    code, out, err = run(*command, "--keep")
+    assert (code, err) == (0, "bpe train: learned 5 of 24 merges: interrupted\n") and out.startswith("261 tokens")
+
+
+def test_the_command_traces(run):
+    assert run("trace", "aaabdaaabac", "--color", "never") == (0, bpe.trace("aaabdaaabac") + "\n", "")
+    assert run("trace", "aaabdaaabac", "--color", "always", "--merges", 2)[1] == bpe.trace("aaabdaaabac", 2, colour=True) + "\n"
