@@ -20,11 +20,7 @@ import platform
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ROOT / "scripts"
-for folder in (ROOT, SCRIPTS):  # what is measured is this checkout, installed or not
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
 from benchmarks import pairs  # noqa: E402
 

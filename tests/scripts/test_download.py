@@ -16,8 +16,8 @@ from types import SimpleNamespace
 
 import download_gpt2_vocab
 import fetching
-import packages
 import pytest
+from fetching import packages
 
 from bpe import manifest
 from bpe.manifest import File, Member, Package

@@ -4,9 +4,9 @@ import tarfile
 import zipfile
 
 import fetching
-import packages
 import pytest
 from benchmarks import texts
+from fetching import packages
 
 from bpe import files, manifest
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import packages
 import requests
-from packages import Failed
 
 from bpe import files
 from bpe.manifest import File, Member, Package
+from fetching import packages
+from fetching.packages import Failed
 
 SLOWEST = 10_000  # bytes a second; an address that gives fewer is left
 
