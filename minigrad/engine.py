@@ -62,6 +62,11 @@ class _Mode(threading.local):  # one per thread, as in torch: a thread that only
 _mode = _Mode()
 
 
+def is_recording() -> bool:
+    """Whether an operation in this thread is recorded now: not inside no_grad."""
+    return _mode.recording
+
+
 class no_grad(contextlib.ContextDecorator):
     """Nothing inside is recorded; results do not require a gradient. Also a decorator.
 

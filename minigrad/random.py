@@ -41,6 +41,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from minigrad import normals
 from minigrad.normals import Words
+from minigrad.threads import thread_count
 
 __all__ = [
     "Generator", "get_state", "initial_seed", "manual_seed", "mersenne_twister", "normal", "rand", "randint", "randn",
@@ -281,7 +282,7 @@ class Generator:
                     words = self._words(each * block.size)
                 write(words, block)
 
-        helpers = min(_threads(), out.size // BLOCK) - 1
+        helpers = min(thread_count(), out.size // BLOCK) - 1
         if helpers < 1:
             return work()
         with ThreadPoolExecutor(helpers) as pool:
@@ -322,13 +323,6 @@ def _shape(size: Size) -> tuple[int, ...]:
 def _from_varargs(shape: tuple[Any, ...]) -> Any:
     """`rand(2, 3)` and `rand((2, 3))` mean the same."""
     return shape[0] if len(shape) == 1 else shape
-
-
-def _threads() -> int:
-    """As many as the cores this process may use, or fewer if OMP_NUM_THREADS says so, as for torch."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    allowed = os.environ.get("OMP_NUM_THREADS", "")
-    return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores
 
 
 # Until it is seeded the shared generator starts anywhere, as torch's does.

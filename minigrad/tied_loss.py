@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.engine import _mode, as_tensor, operation
+from minigrad.engine import as_tensor, is_recording, operation
 from minigrad.losses import check_reduction, checked_targets
 from minigrad.ops import index, place, reshape
 from minigrad.rows import add_rows
@@ -60,7 +60,7 @@ def linear_cross_entropy(
     if targets.shape != hidden.shape[:-1]:
         raise ValueError(f"hidden of shape {hidden.shape} needs targets of shape {hidden.shape[:-1]}, "
                          f"got {targets.shape}")
-    wanted = tuple(_mode.recording and x.requires_grad for x in (hidden, weight))
+    wanted = tuple(is_recording() and x.requires_grad for x in (hidden, weight))
     shape, counted = targets.shape, np.flatnonzero(kept)
     hidden, targets = reshape(hidden, to=(kept.size, weight.shape[1])), targets.reshape(-1)[counted]
     if len(counted) < kept.size:

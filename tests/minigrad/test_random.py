@@ -47,7 +47,7 @@ def test_a_number_does_not_depend_on_threads_or_blocks(dtype, monkeypatch):
     monkeypatch.setattr(random, "BLOCK", 64)
     draws = []
     for threads in (1, 2, 7):
-        monkeypatch.setattr(random, "_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(random, "thread_count", lambda threads=threads: threads)
         draws.append([Generator(3).normal(0.5, 2.0, 1003, dtype), Generator(3).uniform(-1, 2, 1003, dtype)])
     monkeypatch.setattr(random, "BLOCK", 1 << 17)
     draws.append([Generator(3).normal(0.5, 2.0, 1003, dtype), Generator(3).uniform(-1, 2, 1003, dtype)])
