@@ -1,20 +1,19 @@
 """rows.add_rows and RowSparse.coalesce for many rows, in whole-array steps: the same sums, to the last bit.
 
-The ids are sorted, so that the rows of one id (a *run*) are named side by side; runs are taken longest first, some
-at a time, into a buffer that stays in the processor's cache:
+The ids are sorted, so that the rows of one id (a *run*) are named side by side. The first row of each run is copied to
+its place; then the repeats are added, the longest runs first and some side by side, in a buffer that stays in the
+processor's cache:
 
-    ids      7 3 7 5 3 7          run of 7: rows 0 2 5      buffer   row 0 | row 1 | row 3     the first of each run
-    runs     7 7 7 | 3 3 | 5      run of 3: rows 1 4                 + 2   | + 4   |           the second, if any
-                                  run of 5: row  3                   + 5   |       |           the third
+    ids      7 3 7 5 3 7          run of 7: rows 0 2 5      buffer   row 0 | row 1 |       the first of each run
+    runs     3 3 | 5 | 7 7 7      run of 3: rows 1 4                 + 2   | + 4   |       the second
+                                  run of 5: row  3, done             + 5   |       |       the third
 
-Each row given is read once, each row of the result written once, and a sum is taken in the order of the rows, as
-np.add.at takes it. In a run of more than ROUNDS rows they are summed by a single call. Blocks are independent, so
-threads take them as they come and the result does not depend on how many there are.
+Each row given is read once, and a sum is taken in the order of the rows, as np.add.at takes it. In a run of more than
+ROUNDS rows they are summed by a single call. Threads take runs apart: the result does not depend on how many there are.
 """
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -76,56 +75,58 @@ def _sum_runs(table, places, rows, order, starts, counts, fresh: bool) -> None:
     if len(order) <= FEW:
         return _sum_few(table, places, rows, order, starts, counts, fresh)
     rows = np.ascontiguousarray(rows, table.dtype)
-    longest = np.argsort(-counts, kind="stable")
-    places, starts, counts = places[longest], starts[longest], counts[longest]
+
+    def part(start: int, stop: int) -> None:
+        runs = slice(*np.searchsorted(starts, (start, stop)))  # those that begin among these rows
+        _first_rows(table, places[runs], rows, order[starts[runs]], fresh)
+        again = np.flatnonzero(counts[runs] > 1) + runs.start
+        again = again[np.argsort(-counts[again], kind="stable")]
+        _repeats(table, places[again], rows, order, starts[again], counts[again])
+
+    in_parts(part, len(order), _per(SHARED, rows))
+
+
+def _first_rows(table, places, rows, first, fresh: bool) -> None:
+    """table[places] = rows[first], or += where it is not fresh; a bufferful at a time."""
+    items, height = _whole_rows(rows), max(_per(BLOCK, rows), 2)
+    sums, sum_items = _buffers(rows, height)[0]
+    target, target_sums = _alike(table, (sums, sum_items))
+    if fresh and target.ndim == 1 and len(places) and places[-1] - places[0] == len(places) - 1:
+        items.take(first, 0, target[places[0] : places[-1] + 1], "clip")  # one stretch of the table: straight there
+        return
+    for a in range(0, len(places), height):
+        some = places[a : a + height]
+        items.take(first[a : a + height], 0, sum_items[: len(some)], "clip")
+        if not fresh:
+            sums[: len(some)] += table[some]
+        target[some] = target_sums[: len(some)]
+
+
+def _repeats(table, places, rows, order, starts, counts) -> None:
+    """table[places[u]] += the rows of run u after its first; longest runs first."""
     height = max(_per(BLOCK, rows), 2)
-    items, whole = _whole_rows(rows), table.flags.c_contiguous
-    table_items = _whole_rows(table) if whole else table
-    # beyond[r] runs have more than r rows: the first so many, as the longest come first
+    (sums, sum_items), (more, more_items) = _buffers(rows, height)
+    items, (target, target_sums) = _whole_rows(rows), _alike(table, (sums, sum_items))
+    # beyond[r] runs have more than r rows: the first so many
     beyond = np.searchsorted(-counts, -np.arange(ROUNDS + 1)).tolist()
-
-    def long_run(place: int, start: int, count: int) -> None:
-        """One run of many rows: summed a bufferful at a time, what there was before on top."""
-        buffer, buffer_items = _buffers(rows, height)[1]
-        done, held = 0, 0 if fresh else 1
-        while done < count:
-            if held:
-                buffer[0] = table[place]
-            some = min(count - done, height - held)
-            items.take(order[start + done : start + done + some], 0, buffer_items[held : held + some], "clip")
-            np.add.reduce(buffer[: held + some], axis=0, dtype=rows.dtype, out=table[place])
-            done, held = done + some, 1
-
-    def block(first: int, last: int) -> None:
-        """Some short runs side by side: the first row of each, then the second of those that have one, ..."""
-        (sums, sum_items), (more, more_items) = _buffers(rows, height)
-        begin = starts[first:last]
-        if fresh:
-            items.take(order[begin], 0, sum_items[: last - first], "clip")
-        else:
-            (sum_items if whole else sums)[: last - first] = table_items[places[first:last]]
-        for r in range(fresh, ROUNDS):
-            n = min(beyond[r], last) - first
+    long = beyond[ROUNDS]
+    for place, start, count in zip(places[:long].tolist(), starts[:long].tolist(), counts[:long].tolist()):
+        total = table[place]
+        for a in range(start + 1, start + count, height - 1):  # the sum so far, then a bufferful of rows
+            some = order[a : min(a + height - 1, start + count)]
+            sums[0] = total
+            items.take(some, 0, sum_items[1 : len(some) + 1], "clip")
+            np.add.reduce(sums[: len(some) + 1], 0, None, total)
+    for a in range(long, len(places), height):
+        z = min(a + height, len(places))
+        target_sums[: z - a] = target[places[a:z]]
+        for r in range(1, ROUNDS):
+            n = min(beyond[r], z) - a
             if n <= 0:
                 break
-            items.take(order[begin[:n] + r], 0, more_items[:n], "clip")
-            np.add(sums[:n], more[:n], out=sums[:n])
-        table_items[places[first:last]] = (sum_items if whole else sums)[: last - first]
-
-    def tasks() -> Iterator[tuple[Callable, tuple]]:
-        many = beyond[ROUNDS]
-        for run in zip(places[:many].tolist(), starts[:many].tolist(), counts[:many].tolist()):
-            yield long_run, run
-        for first in range(many, len(places), height):
-            yield block, (first, min(first + height, len(places)))
-
-    todo = iter(list(tasks()))
-
-    def work(*_: int) -> None:  # whoever is free takes the next
-        for task, arguments in todo:
-            task(*arguments)
-
-    in_parts(work, len(order), _per(SHARED, rows))
+            items.take(order[starts[a : a + n] + r], 0, more_items[:n], "clip")
+            np.add(sums[:n], more[:n], sums[:n])
+        target[places[a:z]] = target_sums[: z - a]
 
 
 def _sum_few(table, places, rows, order, starts, counts, fresh: bool) -> None:
@@ -152,6 +153,11 @@ def _buffers(rows: np.ndarray, height: int) -> list[tuple[np.ndarray, np.ndarray
 def _whole_rows(array: np.ndarray) -> np.ndarray:
     """(N, C) numbers seen as N items, a row each: NumPy moves an item at once, C numbers one by one."""
     return array.view(np.dtype((np.void, array.shape[1] * array.itemsize)))[:, 0]
+
+
+def _alike(table: np.ndarray, buffer: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The table and the buffer, both as whole rows; or both as they are, if the table's rows are not in one piece."""
+    return (_whole_rows(table), buffer[1]) if table.flags.c_contiguous else (table, buffer[0])
 
 
 def _per(size: int, rows: np.ndarray) -> int:
