@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fetching
 import numpy as np
 
 from bpe.corpus import Encoded
@@ -218,7 +217,8 @@ class Output:
         return manifest
 
     def clean(self) -> None:
-        for name in (self.PLAN, self.PROGRESS):
+        """Leave the token files and the manifest alone."""
+        for name in (self.PROGRESS, self.PROGRESS + PARTIAL, self.PLAN):
             (self.folder / name).unlink(missing_ok=True)
 
     def has(self, name: str) -> bool:
@@ -231,8 +231,13 @@ class Output:
             raise Failed(f"{self.folder / name} is damaged: {error}") from None
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
+        """Replace a file by another, so that whenever the process ends there is one of them."""
         path = self.folder / name
         try:
-            fetching.write(path, (json.dumps(data, indent=1) + "\n").encode())
+            with open(self.folder / (name + PARTIAL), "w", encoding="utf-8") as file:
+                file.write(json.dumps(data, indent=1) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(file.name, path)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(path)) from None

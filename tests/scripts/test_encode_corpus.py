@@ -286,7 +286,7 @@ def test_a_dask_worker_that_is_killed_in_its_task_costs_a_second_try(corpus, enc
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
     marker = tmp_path / "killed"
     cluster = distributed.LocalCluster(
-        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0", host="127.0.0.1"
     )
     with cluster, distributed.Client(cluster, set_as_default=False) as client:
         pids = client.run(os.getpid)
