@@ -18,7 +18,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
 import numpy as np  # noqa: E402
-from training import checkpoints  # noqa: E402
 from training.progress import Progress, UntilInterrupted, clock  # noqa: E402
 from training.run import Failed, Folder, Run, Settings, demand_same  # noqa: E402
 from training.text import fingerprint, read_vocabulary, read_windows, token_counts  # noqa: E402
@@ -83,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    except (Failed, checkpoints.Missing, ValueError, IndexError) as error:
+    except (Failed, ImportError, ValueError, IndexError) as error:  # ImportError: of an extra
         reason = str(error)
     print(f"train_embeddings.py: {' '.join(reason.split())}", file=sys.stderr)
     return 1
@@ -131,7 +130,6 @@ def settings_asked_for(options: argparse.Namespace, folder: Folder | None) -> Se
     given = {name: value for name, value in given.items() if value is not None and name != "text"}
     if not folder:
         return Settings(**given)
-    checkpoints.safetensors()  # if the extra is missing, that is said before, and not after, the training
     if not options.resume:
         if folder.checkpoint.exists():
             raise Failed(f"{folder.path} holds a run: --resume goes on with it, another --out begins another")

