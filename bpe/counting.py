@@ -12,7 +12,7 @@ import numpy as np
 
 from bpe import special
 from bpe.bulk import cut
-from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, repair_surrogates, repaired, split
+from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, matcher, repair_surrogates, repaired, split
 from bpe.table import SHORT, Keys, PieceTable, piece_keys
 
 Text = str | os.PathLike[str]
@@ -53,16 +53,11 @@ class PatternCounter:
     """Counts the pieces of any pattern, one by one: the package `regex` finds them."""
 
     def __init__(self, pattern: str) -> None:
-        import regex  # as in encoding.py: takes its time to import, and GPT-2's pattern does without
-
-        try:
-            self._pattern = regex.compile(pattern)
-        except regex.error as error:
-            raise ValueError(f"the pattern {pattern!r} cannot be used: {error}") from None
+        self._split = matcher(pattern)
         self._counts: Counter[str] = Counter()
 
     def add(self, text: str) -> None:
-        self._counts.update(match.group() for match in self._pattern.finditer(repaired(text)))
+        self._counts.update(self._split(repaired(text)))
 
     def counts(self) -> dict[bytes, int]:
         return {piece.encode(): count for piece, count in self._counts.items() if piece}
@@ -140,7 +135,7 @@ def read(path: os.PathLike[str], special_tokens: Collection[str] = (), whole: bo
             text += _decode(decoder, data, position, path)
             if not whole:
                 *before, text = list(blocks(text)) or [""]
-                while before and (len(text) < longest or _cuts(special_tokens, before[-1], text)):
+                while before and (len(text) < longest or _cuts(special_tokens, "".join(before), text)):
                     text = before.pop() + text
                 yield "".join(before)
     yield text + _decode(decoder, b"", position, path)

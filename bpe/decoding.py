@@ -62,8 +62,13 @@ def bytes_by_id(mergeable_ranks: dict[bytes, int], special_tokens: dict[str, int
     special = {id: text.encode() for text, id in reversed(special_tokens.items())}
     bytes_of = {id: token for token, id in mergeable_ranks.items()} | special
     if len(bytes_of) != len(mergeable_ranks) + len(special):
-        token, id = next((token, id) for token, id in mergeable_ranks.items() if bytes_of[id] != token)
-        raise ValueError(f"the id {id} belongs to two tokens, {token!r} and {bytes_of[id]!r}")
+        first: dict[int, bytes] = dict(special)
+        for token, id in mergeable_ranks.items():
+            if id in first:
+                raise ValueError(f"the id {id} belongs to two tokens, {token!r} and {first[id]!r}")
+            first[id] = token
+    for id in (min(bytes_of), max(bytes_of)):
+        as_id(id, f" of {bytes_of[id]!r}")
     return bytes_of
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from bpe.explain import Explanation, explain_piece
 from bpe.merge import merge
 from bpe.saving import save_vocabulary
 from bpe.special import Special
-from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, repair_surrogates, repaired, split
+from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, matcher, repair_surrogates, repaired, split
 from bpe.unstable import completions, stable_length
 
 Tokens = Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -67,8 +67,8 @@ class Encoding:
     ) -> None:
         self.name = name
         self._pat_str = pat_str
-        self._mergeable_ranks = mergeable_ranks
-        self._special_tokens = special_tokens
+        self._mergeable_ranks = mergeable_ranks = dict(mergeable_ranks)  # the caller's may change
+        self._special_tokens = special_tokens = dict(special_tokens)
         self._token_bytes = TokenBytes(bytes_by_id(mergeable_ranks, special_tokens))
         n_vocab = len(mergeable_ranks) + len(special_tokens)
         self.max_token_value: int = max(self._token_bytes.bytes_of)
@@ -78,7 +78,7 @@ class Encoding:
                 f"{len(special_tokens)} special tokens, and the largest id is {self.max_token_value}"
             )
         self._special_ids = frozenset(special_tokens.values())
-        self._split = split if pat_str in GPT2_SPELLINGS else _matches(pat_str)
+        self._split = split if pat_str in GPT2_SPELLINGS else matcher(pat_str)
         self._cache: dict[str, list[int]] = {}
         self._bulk: BulkEncoder | None = None  # made when a long text comes
         self._has_bulk = pat_str in GPT2_SPELLINGS and all(bytes([byte]) in mergeable_ranks for byte in range(256))
@@ -283,6 +283,8 @@ class Encoding:
 
     def _first_ids(self, text: str, limit: int, **options: Special) -> npt.NDArray[np.uint32] | None:
         """The first `limit` ids of `text`, None when it has no more than these."""
+        if isinstance(limit, bool) or not hasattr(limit, "__index__"):
+            raise TypeError(f"the limit must be an integer, got {limit!r}")
         if limit < 0:
             raise ValueError(f"the limit is {limit}: it must be 0 or more")
         parts, total = [np.zeros(0, np.uint32)], 0
@@ -479,13 +481,6 @@ class Encoding:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-
-def _matches(pat_str: str) -> Callable[[str], Iterable[str]]:
-    import regex  # a third of a tenth of a second to import: only for patterns that need it
-
-    pattern = regex.compile(pat_str)
-    return lambda text: (match.group() for match in pattern.finditer(text))
 
 
 def _check_text(text: object) -> None:

@@ -82,8 +82,8 @@ class Embedding(Module):
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, **options: Any) -> Any:
         """A layer over an existing (V, C) table, a Tensor or an array, whose memory it shares.
 
-        freeze: the table gets no gradient. options: those of the constructor; the padding row is left as it is.
-        Raises OptionError for a table that is not 2-D.
+        freeze: the table gets no gradient. options: those of the constructor but dtype, which is the table's; the
+        padding row is left as it is. Raises OptionError for a table that is not 2-D.
 
         >>> table = np.zeros((3, 2), np.float32)
         >>> layer = Embedding.from_pretrained(table)
@@ -91,6 +91,8 @@ class Embedding(Module):
         >>> layer(1)
         tensor([7., 7.])
         """
+        if "dtype" in options:
+            raise TypeError(f"the table has its own dtype: give it as {options['dtype']} instead of asking for it here")
         if not isinstance(embeddings, (Tensor, np.ndarray)):
             embeddings = Tensor(embeddings)
         if embeddings.ndim != 2:

@@ -32,7 +32,7 @@ class PositionalEmbedding(Embedding):
     Call it with the ids (..., T) whose places are wanted, or with T itself; the result is (T, C), the rows 0 to T-1,
     and broadcasts over the batch: `tokens(ids) + positions(ids)`.
 
-    Raises ValueError for a sequence longer than the table.
+    Raises ValueError for a sequence longer than the table or a T below 0, TypeError for a T that is no integer.
 
     >>> positions = PositionalEmbedding(GPTConfig(block_size=4, n_embd=12))
     >>> positions([[7, 8, 9]]).shape
@@ -47,7 +47,14 @@ class PositionalEmbedding(Embedding):
         super().__init__(config.block_size, config.n_embd, **options)
 
     def forward(self, ids: Any) -> Tensor:
-        length = int(ids) if np.ndim(ids) == 0 else np.shape(ids)[-1]
+        if np.ndim(ids):
+            length = np.shape(ids)[-1]
+        elif isinstance(ids, (bool, np.bool_)) or not hasattr(ids, "__index__"):
+            raise TypeError(f"positions are asked for by ids (..., T) or by the integer T, got {ids!r}")
+        else:
+            length = ids.__index__()
+        if length < 0:
+            raise ValueError(f"a sequence of {length} tokens makes no sense")
         if length > self.num_embeddings:
             raise ValueError(
                 f"a sequence of {length} tokens is longer than the position table: block_size is {self.num_embeddings}"
@@ -72,7 +79,9 @@ class InputEmbedding(Module):
         self.wpe = PositionalEmbedding(config, **options)
 
     def forward(self, ids: Any) -> Tensor:
-        return self.wte(ids) + self.wpe(ids)
+        if np.ndim(ids) == 0:
+            raise ValueError(f"ids are sequences, (..., T); got the single id {ids!r}")
+        return self.wte(ids) + self.wpe(np.shape(ids)[-1])
 
 
 class TiedHead(Module):

@@ -55,7 +55,7 @@ class NextToken(Module):
         if ids.ndim != 2 or ids.shape[1] != context:
             raise ValueError(f"ids must be (B, {context}), a batch of contexts of {context} tokens; got {ids.shape}")
         x = self.input(ids)                                 # (B, T, C)
-        x = x.reshape(len(ids), -1)                         # (B, T*C): which place a token stands in matters
+        x = x.reshape(len(ids), context * x.shape[-1])      # (B, T*C): which place a token stands in matters
         x = self.hidden(x).relu()                           # (B, H)
         return self.output(x)                               # (B, C)
 

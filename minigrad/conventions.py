@@ -32,6 +32,17 @@ def matched(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
         dtype = np.promote_types(x.dtype, y.dtype)
     return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
 
+def floating(a: Any) -> np.ndarray:
+    """`a`, or as float32 if it holds integers or bools: of these the exponential and its kin make floats, as in torch.
+
+    >>> floating(np.array([1, 2])).dtype
+    dtype('float32')
+    """
+    if not isinstance(a, (np.ndarray, np.generic)):
+        return np.asarray(a, np.float64)  # a Python number: as exact as it is
+    return a if a.dtype.kind == "f" else a.astype(np.float32)
+
+
 def _standing(value: Any, array: np.ndarray) -> tuple[int, int]:
     """(kind: bool 0, int 1, float 2; rank: Python number 0, 0-d array 1, array 2)."""
     kind = {"b": 0, "i": 1, "u": 1}.get(array.dtype.kind, 2)

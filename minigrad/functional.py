@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import rows
 from minigrad.bags import embedding_bag
 from minigrad.engine import as_tensor
 from minigrad.ids import checked_ids
 from minigrad.losses import cross_entropy, log_softmax, softmax
 from minigrad.options import OptionError, checked_padding, lookup_with_options, renormalise
 from minigrad.rows import lookup
+from minigrad.rows import scatter_add as scatter_add_operation
 from minigrad.tied_loss import linear_cross_entropy
 
 __all__ = [
@@ -71,20 +71,22 @@ def embedding(
     return lookup_with_options(ids, weight, padding_idx=padding_idx, by_frequency=scale_grad_by_freq, sparse=sparse)
 
 
-def scatter_add(ids: Any, rows_: Any, num_rows: int) -> Any:
+def scatter_add(ids: Any, rows: Any, num_rows: int) -> Any:
     """A (num_rows, C) table of zeros into which row n is added at ids[n]: the transpose of a lookup.
 
-    ids: integers of any shape. rows_: ids.shape + (C,). Raises as `embedding` does, and ValueError for other shapes.
+    ids: integers of any shape. rows: ids.shape + (C,). Raises as `embedding` does, and ValueError for other shapes.
 
     >>> scatter_add([2, 0, 2], np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]], np.float32), num_rows=3)
     tensor([[ 2., 20.],
             [ 0.,  0.],
             [ 4., 40.]])
     """
-    rows_ = as_tensor(rows_)
-    if rows_.shape[:np.ndim(ids)] != np.shape(ids):
-        raise ValueError(f"ids of shape {np.shape(ids)} need rows of that shape and one more, got {rows_.shape}")
-    return rows.scatter_add(ids, rows_, num_rows=num_rows)
+    rows = as_tensor(rows)
+    if num_rows < 0:
+        raise OptionError(f"num_rows must be 0 or more, got {num_rows}")
+    if rows.shape[:np.ndim(ids)] != np.shape(ids):
+        raise ValueError(f"ids of shape {np.shape(ids)} need rows of that shape and one more, got {rows.shape}")
+    return scatter_add_operation(ids, rows, num_rows=num_rows)
 
 
 def one_hot(ids: Any, num_classes: int = -1) -> Any:
@@ -113,6 +115,7 @@ def layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = No
     >>> layer_norm(Tensor([[1.0, 2.0, 3.0]]), 3)
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
+    x = as_tensor(x)
     shape = (normalized_shape,) if isinstance(normalized_shape, (int, np.integer)) else tuple(normalized_shape)
     if not shape or tuple(x.shape[-len(shape):]) != shape:
         raise OptionError(f"normalized_shape {shape} is not how x ends: x has shape {x.shape}")

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.conventions import floating
 from minigrad.engine import operation
 from minigrad.ops import exp, tanh
 
 
 @operation
 def erf(a):
-    return _erf(a).astype(a.dtype)
+    return _erf(a).astype(floating(a).dtype)
 erf.vjp(lambda g, a: g * (2 / math.sqrt(math.pi)) * exp(-a * a))
 
 

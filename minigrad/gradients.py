@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -107,19 +106,19 @@ def grad(
             raise RuntimeError(f"input {i}, of shape {x.shape}, does not require grad")
     seeds = [_seed(out, gradient, i) for i, (out, gradient) in enumerate(zip(outputs, gradients))]
     keep = create_graph if retain_graph is None else retain_graph
-    results = []
+    results: list[Any] = []
     for i, (x, found, owned) in enumerate(walk_back(outputs, seeds, create_graph, keep, inputs)):
         if found is None:
             if not allow_unused:
                 raise RuntimeError(f"no output depends on input {i} of shape {x.shape}; allow_unused=True gives None")
         elif not is_tensor(found) and found.deferred:
             found = found.to_dense()
-        elif not owned and not create_graph:
-            found = found.copy()
+        elif not create_graph and (not owned or any(found is other for other in results)):
+            found = found.copy()  # an input named twice has two gradients
         results.append(found)
     return tuple(results)
 
 
 def as_list(value: Any) -> list:
     """One tensor as a list of one, several as a list."""
-    return list(value) if isinstance(value, Sequence) else [value]
+    return [value] if is_tensor(value) or isinstance(value, (np.ndarray, float, int)) else list(value)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.conventions import axes, matched
+from minigrad.conventions import axes, floating, matched
 from minigrad.engine import operation
 
 # --- elementwise --------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ mul.vjp(lambda g, b: g * b,
 @operation
 def div(a, b):
     a, b = matched(a, b)
-    return a / b if a.dtype.kind == "f" else np.true_divide(a, b).astype(np.float32)
+    return floating(a) / floating(b)
 div.vjp(lambda g, b: g / b,
         lambda g, b, out: -g * out / b)  # d(a/b)/db = -a/b^2 = -out/b
 
@@ -59,32 +59,33 @@ power.vjp(lambda g, a, b: g * where(_array(b) == 0, 0.0, b * power(a, b - 1)),
 
 @operation
 def exp(a):
-    return np.exp(a)
+    return np.exp(floating(a))
 exp.vjp(lambda g, out: g * out)
 
 @operation
 def log(a):
-    return np.log(a)
+    return np.log(floating(a))
 log.vjp(lambda g, a: g / a)
 
 @operation
 def sqrt(a):
-    return np.sqrt(a)
+    return np.sqrt(floating(a))
 sqrt.vjp(lambda g, out: g / (2 * out))
 
 @operation
 def tanh(a):
-    return np.tanh(a)
+    return np.tanh(floating(a))
 tanh.vjp(lambda g, out: g * (1 - out * out))
 
 @operation
 def sigmoid(a):
-    return 1 / (1 + np.exp(-a))
+    a = floating(a)
+    return a.dtype.type(1) / (a.dtype.type(1) + np.exp(-a))
 sigmoid.vjp(lambda g, out: g * out * (1 - out))
 
 @operation
 def relu(a):
-    return np.maximum(a, 0)
+    return np.maximum(a, a.dtype.type(0))
 relu.vjp(lambda g, out: g * (out > 0))  # 0 at 0
 
 @operation

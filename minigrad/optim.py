@@ -262,7 +262,6 @@ def _over_blocks(update: Callable[..., None], arrays: list[np.ndarray]) -> None:
     views = [np.atleast_1d(array) for array in arrays]
     rows = _rows_in_a_block(views[0])
 
-    @np.errstate(all="ignore")
     def work(start: int, stop: int) -> None:
         for first in range(start, stop, rows):
             update(*[view[first:min(first + rows, stop)] for view in views])
@@ -276,7 +275,6 @@ def _over_rows(update: Callable[..., None], grad: RowSparse, arrays: list[np.nda
     ids, gradient = grad.ids, grad.rows.data
     rows = _rows_in_a_block(gradient)
 
-    @np.errstate(all="ignore")
     def work(start: int, stop: int) -> None:
         for first in range(start, stop, rows):
             part = slice(first, min(first + rows, stop))

@@ -37,7 +37,9 @@ lookup_with_options.vjp(None, _table_gradient)
 
 
 def checked_padding(padding_idx: int, num_rows: int) -> int:
-    """`padding_idx` counted from the front; OptionError if there is no such row."""
+    """`padding_idx` counted from the front; OptionError if there is no such row, TypeError if it is no integer."""
+    if isinstance(padding_idx, (bool, np.bool_)) or not hasattr(padding_idx, "__index__"):
+        raise TypeError(f"padding_idx must be an integer, got {padding_idx!r}")
     if not -num_rows <= padding_idx < num_rows:
         raise OptionError(
             f"padding_idx must be within num_embeddings: {padding_idx} is not from {-num_rows} to {num_rows - 1}"
@@ -50,6 +52,8 @@ def renormalise(weight: Any, ids: np.ndarray, max_norm: float, norm_type: float)
 
     A row becomes row * max_norm / (norm + 1e-7), torch's formula: the last term keeps a row of zeros finite.
     """
+    if weight.dtype.kind != "f":
+        raise OptionError(f"max_norm needs a table of floats, this one is {weight.dtype}: its rows are scaled in place")
     if not max_norm >= 0:
         raise OptionError(f"max_norm must be 0 or more, got {max_norm}: a negative one would turn rows around")
     distinct = np.unique(ids).astype(np.intp)

@@ -1,6 +1,7 @@
 """Tensor: an array that remembers how it was made."""
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,7 +134,7 @@ class Tensor:
     __float__ = lambda self: float(self.item())
     __int__ = lambda self: int(self.item())
     __bool__ = lambda self: bool(self.item())
-    __index__ = lambda self: self.item().__index__()
+    __index__ = lambda self: operator.index(self.item())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.data if dtype is None else self.data.astype(dtype, copy=False)

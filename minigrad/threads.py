@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
+import numpy as np
+
 
 def thread_count() -> int:
     """As many as the cores this process may use, or fewer if OMP_NUM_THREADS says so, as for torch."""
@@ -20,6 +22,7 @@ def in_parts(work: Callable[[int, int], Any], size: int, at_least: int = 1) -> N
     """work(start, stop) for consecutive parts that make up range(size), each in a thread of its own.
 
     Returns when all are done; the first error of a part is raised. A part that comes here again does its work alone.
+    In every thread inf and nan come without a warning, as in the operations: else warnings would depend on the threads.
 
     A part has `at_least` items, so that little work stays in the calling thread. The result must not depend on where
     the parts end: let each item be computed alone, and written to its own place.
@@ -34,12 +37,13 @@ def in_parts(work: Callable[[int, int], Any], size: int, at_least: int = 1) -> N
     """
     parts = max(1, min(thread_count(), size // at_least))
     ends = [size * i // parts for i in range(parts + 1)]
+    quietly = np.errstate(all="ignore")(work)
     if parts == 1 or getattr(_thread, "is_a_helper", False):
-        work(0, size)
+        quietly(0, size)
         return
-    others = [_helpers().submit(work, start, stop) for start, stop in zip(ends[1:], ends[2:])]
+    others = [_helpers().submit(quietly, start, stop) for start, stop in zip(ends[1:], ends[2:])]
     try:
-        work(0, ends[1])
+        quietly(0, ends[1])
     finally:
         wait(others)
     for other in others:

@@ -131,7 +131,6 @@ def _exponentials(z: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.nd
     """(losses, sums): z becomes e^(z - max) in place, row by row, and sums are its rows' sums."""
     losses, sums = np.empty(len(z), z.dtype), np.empty(len(z), z.dtype)
 
-    @np.errstate(all="ignore")
     def rows(start: int, stop: int) -> None:
         for n in range(start, stop):  # one row fits the cache, so only the first of these passes reads memory
             row = z[n]

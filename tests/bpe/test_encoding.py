@@ -287,3 +287,24 @@ def test_threads_share_an_encoding():
     expected = [copy.copy(gpt2).encode(text) for text in texts]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(gpt2.encode, texts)) == expected
+
+
+def test_a_vocabulary_that_no_id_can_name_is_refused_and_the_callers_dict_is_not_kept():
+    byte = {bytes([b]): b for b in range(256)}
+    with pytest.raises(ValueError, match="the id 300 belongs to two tokens, b'<x>' and b'<x>'"):
+        Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte | {b"<x>": 300}, special_tokens={"<x>": 300})
+    for bad in (-1, 1 << 33):
+        with pytest.raises(OverflowError, match=f"id {bad} of b'ab'"):
+            Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte | {b"ab": bad}, special_tokens={})
+    with pytest.raises(ValueError, match=r"the pattern '\(' cannot be used"):
+        Encoding("x", pat_str="(", mergeable_ranks=byte, special_tokens={})
+    enc = Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte, special_tokens={})
+    byte[b"ab"] = 256
+    assert enc.encode("ab") == [97, 98]
+
+
+def test_a_limit_is_an_integer():
+    enc = bpe.get_encoding("gpt2")
+    for bad in (1.5, None, True):
+        with pytest.raises(TypeError, match="the limit must be an integer"):
+            enc.truncate("hello", bad)

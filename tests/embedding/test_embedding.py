@@ -440,3 +440,19 @@ def test_a_config_is_the_smallest_gpt2_unless_told_otherwise_and_does_not_change
     assert config == GPTConfig(vocab_size=np.int64(50257)) and config.head_size == 64
     with pytest.raises(AttributeError):
         config.n_embd = 1
+
+
+@pytest.mark.parametrize(("length", "error"), [(3.7, TypeError), (True, TypeError), (-1, ValueError), (5, ValueError)])
+def test_a_length_that_is_none_has_no_positions(length, error):
+    with pytest.raises(error):
+        PositionalEmbedding(GPTConfig(block_size=4, n_embd=12))(length)
+
+
+def test_an_option_of_the_wrong_type_or_for_integers_leaves_the_table_alone():
+    for padding in (1.5, True):
+        with pytest.raises(TypeError, match="padding_idx must be an integer"):
+            Embedding(3, 2, padding_idx=padding)
+    table = np.array([[3, 4]])
+    with pytest.raises(ValueError, match="max_norm needs a table of floats, this one is int64"):
+        Embedding.from_pretrained(table, max_norm=1.0)([0])
+    assert table.tolist() == [[3, 4]]

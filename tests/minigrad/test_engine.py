@@ -274,3 +274,13 @@ def test_assigning_grad_checks_shape_dtype_and_type():
             x.grad = bad
     with pytest.raises(TypeError, match="got ndarray"):
         x.grad = np.ones(2)
+
+
+def test_an_input_named_twice_has_two_gradients_and_inputs_may_come_from_a_generator():
+    x = leaf([1.0, 2.0])
+    first, second = grad((x * 3).sum(), (t for t in (x, x)))
+    assert not np.shares_memory(first.data, second.data)
+    assert first.tolist() == second.tolist() == [3.0, 3.0]
+    model = minigrad.Module()
+    model.a, model.b = minigrad.Parameter([1.0]), minigrad.Parameter([2.0])
+    assert [g.tolist() for g in grad((model.a * model.b).sum(), model.parameters())] == [[2.0], [1.0]]

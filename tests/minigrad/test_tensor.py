@@ -122,3 +122,21 @@ def test_repr(tensor, text):
 def test_a_large_tensor_prints_its_edges():
     assert repr(Tensor(np.arange(2000.0, dtype=f32))) == (
         "tensor([0.0000e+00, 1.0000e+00, 2.0000e+00,  ..., 1.9970e+03, 1.9980e+03,\n        1.9990e+03])")
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "abs", "sum", "mean", "max", "min"])
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
+def test_every_operation_keeps_float32_at_every_shape_and_makes_float32_of_integers(name, shape):
+    x = Tensor(np.ones(shape, f32), requires_grad=True)
+    y = getattr(x, name)()
+    assert y.dtype == f32
+    y.sum().backward()
+    assert x.grad.dtype == f32
+    if name in ("exp", "log", "sqrt", "tanh", "sigmoid", "gelu"):
+        assert getattr(Tensor(np.ones(shape, np.int64)), name)().dtype == f32
+        assert getattr(Tensor(np.ones(shape, bool)), name)().dtype == f32
+
+
+def test_a_float_is_no_index():
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        [1, 2][Tensor(1.0)]
