@@ -44,7 +44,7 @@ NOTHING = -1  # where no token begins: inside of one, and between pieces
 
 
 def learn_plainly(pieces: Mapping[bytes, int], min_frequency: int = 2) -> Iterator[Merge]:
-    """The merges of `pieces`, each with how often it occurs, until no pair occurs `min_frequency` times.
+    """The merges, in order, of pieces that occur as often as `pieces` says, down to pairs of `min_frequency`.
 
     >>> list(learn_plainly({b"aaabdaaabac": 1}))
     [(b'a', b'a'), (b'a', b'b'), (b'aa', b'ab')]
@@ -100,7 +100,7 @@ def learn(pieces: Mapping[bytes, int], min_frequency: int = 2) -> Iterator[Merge
 
     places = np.flatnonzero((ids[:-1] != NOTHING) & (ids[1:] != NOTHING))
     both = ids[places].astype(np.int64) << 8 | ids[places + 1]
-    heap = [
+    heap = [  # the most frequent first, of equal ones the first by its bytes; no two have the same bytes
         (-count, tokens[pair >> 8], tokens[pair & 255], where)
         for pair, count, where in _groups(both, places, weights, min_frequency)
     ]
