@@ -40,7 +40,7 @@ def floating(a: Any) -> np.ndarray:
     """
     if not isinstance(a, (np.ndarray, np.generic)):
         return np.asarray(a, np.float64)  # a Python number: as exact as it is
-    return a if a.dtype.kind == "f" else a.astype(np.float32)
+    return np.asarray(a if a.dtype.kind == "f" else a.astype(np.float32))
 
 
 def _standing(value: Any, array: np.ndarray) -> tuple[int, int]:
