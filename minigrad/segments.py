@@ -19,15 +19,15 @@ import numpy as np
 
 from minigrad.threads import in_parts
 
-ROUNDS = 8  # a run of more rows than this is summed by itself
+ROUNDS = 16  # a run of more rows than this is summed by itself
 FEW = 64  # rows that are added one by one
 BLOCK = 1 << 18  # bytes of the buffer that sums are made in: it and one more of its size fit a core's cache
-SHARED = 1 << 20  # bytes from which a second thread is worth waking
+SHARED = 1 << 22  # bytes from which a second thread is worth waking
 
 
 def take(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """table[ids], a copy, for ids (of any shape) that are known to be in range."""
-    if ids.size * table.itemsize * table[:1].size < SHARED or table.ndim != 2 or not table.flags.c_contiguous:
+    if ids.size * table.itemsize * table[:1].size < 1 << 20 or table.ndim != 2 or not table.flags.c_contiguous:
         return table.take(ids, axis=0)
     out = np.empty((ids.size, table.shape[1]), table.dtype)
     source, target, flat = _whole_rows(table), _whole_rows(out), ids.reshape(-1)
@@ -60,8 +60,11 @@ def _runs(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     keys |= np.arange(len(ids))
     keys.sort()
     order = keys & ((1 << bits) - 1)
-    starts = np.flatnonzero(np.diff(keys >> bits, prepend=-1))
-    return order, starts, np.diff(starts, append=len(ids))
+    keys >>= bits
+    edge = np.ones(len(ids) + 1, bool)  # between two ids that differ, and at both ends
+    np.not_equal(keys[1:], keys[:-1], out=edge[1:-1])
+    edges = np.flatnonzero(edge)
+    return order, edges[:-1], edges[1:] - edges[:-1]
 
 
 def _sum_runs(table, places, rows, order, starts, counts, fresh: bool) -> None:
@@ -88,7 +91,7 @@ def _sum_runs(table, places, rows, order, starts, counts, fresh: bool) -> None:
 
 def _first_rows(table, places, rows, first, fresh: bool) -> None:
     """table[places] = rows[first], or += where it is not fresh; a bufferful at a time."""
-    items, height = _whole_rows(rows), max(_per(BLOCK, rows), 2)
+    items, height = _whole_rows(rows), max(_per(BLOCK, rows), ROUNDS)
     sums, sum_items = _buffers(rows, height)[0]
     target, target_sums = _alike(table, (sums, sum_items))
     if fresh and target.ndim == 1 and len(places) and places[-1] - places[0] == len(places) - 1:
@@ -104,12 +107,10 @@ def _first_rows(table, places, rows, first, fresh: bool) -> None:
 
 def _repeats(table, places, rows, order, starts, counts) -> None:
     """table[places[u]] += the rows of run u after its first; longest runs first."""
-    height = max(_per(BLOCK, rows), 2)
+    height = max(_per(BLOCK, rows), ROUNDS)
     (sums, sum_items), (more, more_items) = _buffers(rows, height)
     items, (target, target_sums) = _whole_rows(rows), _alike(table, (sums, sum_items))
-    # beyond[r] runs have more than r rows: the first so many
-    beyond = np.searchsorted(-counts, -np.arange(ROUNDS + 1)).tolist()
-    long = beyond[ROUNDS]
+    long = int(np.searchsorted(-counts, -ROUNDS))
     for place, start, count in zip(places[:long].tolist(), starts[:long].tolist(), counts[:long].tolist()):
         total = table[place]
         for a in range(start + 1, start + count, height - 1):  # the sum so far, then a bufferful of rows
@@ -117,16 +118,20 @@ def _repeats(table, places, rows, order, starts, counts) -> None:
             sums[0] = total
             items.take(some, 0, sum_items[1 : len(some) + 1], "clip")
             np.add.reduce(sums[: len(some) + 1], 0, None, total)
-    for a in range(long, len(places), height):
-        z = min(a + height, len(places))
-        target_sums[: z - a] = target[places[a:z]]
-        for r in range(1, ROUNDS):
-            n = min(beyond[r], z) - a
-            if n <= 0:
-                break
-            items.take(order[starts[a : a + n] + r], 0, more_items[:n], "clip")
-            np.add(sums[:n], more[:n], sums[:n])
-        target[places[a:z]] = target_sums[: z - a]
+    a, rounds = long, np.arange(1, ROUNDS)[:, None]
+    while a < len(places):
+        block = slice(a, a + height // (int(counts[a]) - 1))  # so many that their rows fit the buffer
+        place = places[block]
+        target_sums[: len(place)] = target[place]
+        has = counts[block] > rounds  # (round, run): whether the run has that row; the runs that have are the first
+        some = order[(starts[block] + rounds)[has]]
+        items.take(some, 0, more_items[: len(some)], "clip")
+        done = 0
+        for n in has.sum(axis=1).tolist():
+            np.add(sums[:n], more[done : done + n], sums[:n])
+            done += n
+        target[place] = target_sums[: len(place)]
+        a = block.stop
 
 
 def _sum_few(table, places, rows, order, starts, counts, fresh: bool) -> None:
