@@ -1,7 +1,7 @@
 """A small reverse-mode automatic differentiation engine on NumPy.
 
-Read engine.py first (how an operation is recorded and the walk back), then rows.py (lookup and scatter_add, the pair
-this project is about), ops.py and tensor.py.
+Read rows.py first (lookup and scatter_add, the pair this project is about), then engine.py (how an operation is
+recorded, and the walk back), ops.py and tensor.py.
 """
 from minigrad import functional, optim, random
 from minigrad.diagram import draw

@@ -1,1 +1,1 @@
-"""What `scripts/bench.py` runs: a suite a file, each with `rows(quick)`. pairs.py measures for all.."""
+"""What `scripts/bench.py` runs: a suite a file, each with `rows(quick)`. pairs.py measures for all."""
