@@ -14,7 +14,6 @@ import numpy as np
 from minigrad.engine import as_tensor, is_recording, operation
 from minigrad.losses import check_reduction, checked_targets
 from minigrad.ops import index, place, reshape
-from minigrad.rows import add_rows
 from minigrad.threads import in_parts
 
 LOGITS = 64 << 20  # bytes of logits held at a time
@@ -115,15 +114,13 @@ def _losses_and_gradients(
         h, y = hidden[part], targets[part]
         z = np.matmul(h, weight.T, out=buffer[:len(h)])
         losses[part], sums = _exponentials(z, y)
-        scale = share[part] / sums[:, None]  # P = z / sums: dividing the C numbers of a token, not its V
+        z[np.arange(len(y)), y] -= sums  # P - Y = z / sums; with P near 1 at the target nothing is lost this way
+        scale = share[part] / sums[:, None]  # dividing the C numbers of a token, not its V
         if wanted[0]:
             dh = np.matmul(z, weight, out=gradients["hidden"][part])
             dh *= scale
-            dh -= share[part] * weight[y]
         if wanted[1]:
             _add_product(gradients["weight"], z, h * scale, block, first=start == 0)
-    if wanted[1]:
-        add_rows(gradients["weight"], targets, -share * hidden)
     return losses, gradients
 
 

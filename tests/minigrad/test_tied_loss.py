@@ -174,3 +174,10 @@ def test_bad_input(error, message, arguments):
     good = {"hidden": np.ones((2, 3), np.float32), "weight": np.ones((4, 3), np.float32), "targets": [0, 1]}
     with pytest.raises(error, match=message):
         linear_cross_entropy(**{**good, **arguments})
+
+
+def test_the_only_token_there_is_has_exactly_no_gradient():
+    """P is 1 and Y is 1: (P - Y) @ W is 0, where P @ W - W[target] would leave what rounding did."""
+    hidden, table = leaf(np.random.default_rng(0).normal(size=(30, 2)).astype(np.float32)), leaf([[1.5, 2.5]])
+    loss = linear_cross_entropy(hidden, table, np.zeros(30, int), reduction="sum")
+    assert not any(g.data.any() for g in grad(loss, [hidden, table]))
