@@ -96,7 +96,7 @@ class CorpusEncoder:
                 f"than {np.iinfo(dtype).max:,}"
             )
         self.encoding, self.settings, self.dtype = encoding, settings, dtype
-        self.sizes = np.zeros(encoding.n_vocab, np.intp)  # of the tokens, in bytes
+        self.sizes = np.zeros(encoding.n_vocab, np.uint32)  # of the tokens, in bytes
         for token in encoding.token_byte_values():
             self.sizes[encoding.encode_single_token(token)] = len(token)
 
@@ -123,17 +123,16 @@ class CorpusEncoder:
         if self.settings.eot == "start":
             ids = np.roll(ids, 1)
             marks -= counts - 1
-        ids = np.delete(ids, marks[~marked])  # the text goes on in the next span
-        counts -= ~marked
+        if not marked.all():  # a text goes on in the next span
+            ids = np.delete(ids, marks[~marked])
+            counts -= ~marked
 
         is_val = np.array([self.is_val(head) for head in heads], bool)
-        chosen = np.repeat(is_val, counts)
         documents = np.array(ends, bool)
-        return Encoded(
-            (ids[~chosen].astype(self.dtype), ids[chosen].astype(self.dtype)),
-            (int((documents & ~is_val).sum()), int((documents & is_val).sum())),
-            failures,
-        )
+        ids = ids.astype(self.dtype)
+        chosen = np.repeat(is_val, counts)
+        train, val = (ids[~chosen], ids[chosen]) if is_val.any() else (ids, ids[:0])
+        return Encoded((train, val), (int((documents & ~is_val).sum()), int((documents & is_val).sum())), failures)
 
     def together(self, texts: Sequence[str]) -> tuple[Ids, npt.NDArray[np.intp]]:
         """The ids of texts, <|endoftext|> after each, and how many each has with it: (T,) and (number of texts,).
@@ -156,7 +155,7 @@ class CorpusEncoder:
         ids = self.encoding.encode_to_numpy(joined, disallowed_special=())
         sizes = np.fromiter(map(len, cores) if joined.isascii() else (len(c.encode()) for c in cores), np.intp)
         wanted = np.cumsum(sizes + 1)  # where the newlines end, in bytes
-        ends = np.cumsum(self.sizes.take(ids))
+        ends = np.cumsum(self.sizes.take(ids, mode="clip"), dtype=np.intp)  # in range as they are: spare the check
         newlines = np.searchsorted(ends, wanted)
         if not np.array_equal(ends.take(newlines), wanted):
             raise ValueError(f"{self.encoding!r} has a pattern that joins documents: GPT-2's is needed")
