@@ -75,6 +75,9 @@ def begin(output: Output, plan: dict[str, Any], work: Iterator[tasks.Task], resu
         for name, kind in ((output.MANIFEST, "a corpus"), (output.PLAN, "an unfinished corpus")):
             if output.has(name):
                 raise Failed(f"{output.folder} holds {kind}: --resume goes on with it, another --out begins another")
+        foreign = sorted(path.name for split in ("train", "val") for path in output.folder.glob(f"{split}*.bin*"))
+        if foreign:
+            raise Failed(f"{output.folder} holds {foreign[0]}, which is not of this run: it would be written over")
     elif output.has(output.MANIFEST):
         manifest = output.read(output.MANIFEST)
         demand_same(plan["settings"], manifest["settings"], output.folder)

@@ -218,7 +218,7 @@ class Output:
 
     def clean(self) -> None:
         """Leave the token files and the manifest alone."""
-        for name in (self.PROGRESS, self.PROGRESS + PARTIAL, self.PLAN):
+        for name in (self.PROGRESS, self.PROGRESS + PARTIAL, self.PLAN, self.PLAN + PARTIAL, self.MANIFEST + PARTIAL):
             (self.folder / name).unlink(missing_ok=True)
 
     def has(self, name: str) -> bool:

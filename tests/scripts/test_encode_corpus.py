@@ -471,3 +471,11 @@ def test_progress_is_told_on_a_terminal(corpus, encode, tmp_path, monkeypatch):
             monkeypatch.setitem(sys.modules, "tqdm", None)
         assert encode(corpus[0], out=f"out-{module}")[0] == 0
         assert "B/s" in terminal.getvalue()
+
+
+def test_a_token_file_of_another_run_is_not_written_over(encode, corpus, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "train.bin").write_bytes(b"days of work")
+    code, said = encode(corpus[0])
+    assert code == 1 and "holds train.bin, which is not of this run: it would be written over" in said
+    assert contents(tmp_path / "out") == {"train.bin": b"days of work"}
