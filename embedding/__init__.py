@@ -7,13 +7,14 @@ from embedding.config import GPTConfig
 from embedding.embedding import Embedding
 from embedding.gpt import GPT2_STD, InputEmbedding, PositionalEmbedding, TiedHead, TokenEmbedding
 from embedding.memory import MemoryReport, memory_report
+from embedding.model import NextToken
 from embedding.neighbours import nearest
 from embedding.onehot import OneHotEmbedding
 from embedding.pretrained import from_pretrained
 from embedding.windows import SlidingWindows, batches
 
 __all__ = [
-    "GPT2_STD", "Embedding", "EmbeddingBag", "GPTConfig", "InputEmbedding", "MemoryReport", "OneHotEmbedding",
-    "PositionalEmbedding", "SlidingWindows", "TiedHead", "TokenEmbedding", "batches", "from_pretrained",
+    "GPT2_STD", "Embedding", "EmbeddingBag", "GPTConfig", "InputEmbedding", "MemoryReport", "NextToken",
+    "OneHotEmbedding", "PositionalEmbedding", "SlidingWindows", "TiedHead", "TokenEmbedding", "batches", "from_pretrained",
     "memory_report", "nearest",
 ]
