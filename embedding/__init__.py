@@ -15,6 +15,6 @@ from embedding.windows import SlidingWindows, batches
 
 __all__ = [
     "GPT2_STD", "Embedding", "EmbeddingBag", "GPTConfig", "InputEmbedding", "MemoryReport", "NextToken",
-    "OneHotEmbedding", "PositionalEmbedding", "SlidingWindows", "TiedHead", "TokenEmbedding", "batches", "from_pretrained",
-    "memory_report", "nearest",
+    "OneHotEmbedding", "PositionalEmbedding", "SlidingWindows", "TiedHead", "TokenEmbedding", "batches",
+    "from_pretrained", "memory_report", "nearest",
 ]
