@@ -20,7 +20,7 @@ from bpe.merge import NO_TOKEN, merge
 from bpe.split import piece_starts
 from bpe.table import SHORT, PieceTable, padded, piece_keys
 
-KNOWN = 1 << 18  # pieces kept beside the tokens, at most, and
+KNOWN = 1 << 19  # pieces kept beside the tokens, at most, and
 KNOWN_IDS = 8 * KNOWN  # their ids, about; beyond that all but the tokens are forgotten
 WIDTHS = (8, 16, 32, 64)  # bytes: unknown pieces up to each are merged together, longer ones alone;
 MERGED = 1 << 14  # so many at once, at most
