@@ -138,9 +138,17 @@ def failure(module: ModuleType, path: Path, case: Case) -> str | None:
         return f"returned {text(got)}"
     if got is None:
         return "nothing was returned (None)"
-    if difference(arguments, case.arguments):
+    if compared(arguments, case.arguments):
         return "the function changed the arguments it was given"
-    return difference(got, case.expected)
+    return compared(got, case.expected)
+
+
+def compared(got: Any, expected: Any) -> str | None:
+    """As `difference`, of whatever a learner may return, what cannot be compared included."""
+    try:
+        return difference(got, expected)
+    except Exception:  # arrays have no one truth, and a class of the learner's may raise anything
+        return f"got {text(got)}, of type {kind(got)}, where {kind(expected)} is expected"
 
 
 def difference(got: Any, expected: Any) -> str | None:
@@ -155,19 +163,20 @@ def difference(got: Any, expected: Any) -> str | None:
             return f"got {text(got)}"
         wrong = [key for key in expected if key not in got or got[key] != expected[key]]
         if wrong:
-            return f"at {wrong[0]!r} there is {got.get(wrong[0])!r}, where {expected[wrong[0]]!r} is expected"
+            there, wanted = got.get(wrong[0]), expected[wrong[0]]
+            return f"at {wrong[0]!r} there is {beside(there, wanted)}, where {text(wanted)} is expected"
         return None if len(got) == len(expected) else f"there are {len(got)} entries"
     if isinstance(expected, float):
         expected = np.array(expected, np.float32)  # as near as float32 can be
     if isinstance(expected, np.ndarray):
         return array_difference(got, expected)
-    return None if type(got) is type(expected) and got == expected else f"got {text(got)}"
+    return None if type(got) is type(expected) and got == expected else f"got {beside(got, expected)}"
 
 
 def array_difference(got: Any, expected: np.ndarray) -> str | None:
     try:
         array = np.asarray(got)
-    except ValueError:
+    except Exception:  # __array__ is the learner's
         return f"got {text(got)}"
     if array.dtype.kind not in "biuf":
         return f"got {text(got)}"
@@ -176,7 +185,8 @@ def array_difference(got: Any, expected: np.ndarray) -> str | None:
     exact = expected.dtype == np.float64
     if np.allclose(array, expected, rtol=1e-12 if exact else 1e-5, atol=0 if exact else 1e-6):
         return None
-    return f"got {text(array)}"
+    away = f", up to {np.abs(array - expected).max():.1e} away" if text(array) == text(expected) else ""
+    return f"got {text(array)}{away}"
 
 
 def call_text(case: Case) -> str:
@@ -195,8 +205,25 @@ def text(value: Any) -> str:
         value = value.astype(np.float64).round(4).tolist() if value.dtype == np.float32 else value.tolist()
     elif isinstance(value, tuple):
         return f"({', '.join(text(part) for part in value)})"
-    line = repr(value)
+    try:
+        line = repr(value)
+    except Exception as error:  # of the learner's class, or of an integer with thousands of digits
+        return f"a value of type {kind(value)} that cannot be printed ({type(error).__name__})"
     return line if len(line) <= 300 else f"{line[:200]} ... {line[-60:]}"
+
+
+def beside(got: Any, expected: Any) -> str:
+    """`got` in one line, with its type if it prints as `expected` does."""
+    line, types = text(got), (kind(got), kind(expected))
+    if line != text(expected) or types[0] == types[1]:
+        return line
+    return f"{line} ({types[0]}, not {types[1]})"
+
+
+def kind(value: Any) -> str:
+    """The type of a value, and in a list that of the first in it."""
+    name = type(value).__name__
+    return f"{name} of {type(value[0]).__name__}" if type(value) in (list, tuple) and value else name
 
 
 def error_text(error: BaseException, path: Path) -> str:

@@ -135,3 +135,29 @@ def test_a_missing_file_and_a_folder_that_cannot_be_are_a_line_each(tmp_path, ca
     (tmp_path / "file").write_text("")
     assert practice.main(["start", str(tmp_path / "file")]) == 1
     assert capsys.readouterr().err == f"practice.py: {tmp_path / 'file'}: File exists\n"
+
+
+class Odd(str):
+    pass
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+    def __array__(self, *_, **__):
+        raise TypeError("no array")
+
+
+@pytest.mark.parametrize("got, expected, told", [
+    ({1: np.arange(2)}, {1: "a"}, "where dict is expected"),
+    ([np.arange(2)], [1], "got [array([0, 1])], of type list of ndarray, where list of int is expected"),
+    (10**5000, 1, "a value of type int that cannot be printed (ValueError)"),
+    (Unprintable(), 1, "a value of type Unprintable that cannot be printed (RuntimeError)"),
+    (Unprintable(), np.ones(2), "a value of type Unprintable that cannot be printed (RuntimeError)"),
+    (Odd("a"), "a", "got 'a' (Odd, not str)"),
+    ({1: Odd("a")}, {1: 1}, "at 1 there is 'a', where 1 is expected"),
+    (np.float64([1 + 1e-4, 2]).astype(np.float32), np.float32([1 + 1.2e-4, 2]), "up to 2.0e-05 away"),
+], ids=range(8))  # fmt: skip
+def test_an_answer_that_cannot_be_compared_or_printed_fails_its_case(got, expected, told):
+    assert told in practice.compared(got, expected)
