@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import bpe
 from bpe import Encoding, colours, get_encoding, saving
@@ -23,7 +23,7 @@ examples:
   python -m bpe decode 15496 995               Hello world
   python -m bpe encode < book.txt | python -m bpe decode > the-same-book.txt
   python -m bpe count < book.txt
-  python -m bpe show "naïve 你好"               the tokens in colour, spaces visible
+  python -m bpe show "some  text"              the tokens in colour, spaces visible
   python -m bpe explain "token"                the merges of each piece, in order
   python -m bpe train book.txt --vocab-size 8000 --out folder
   python -m bpe encode "Hello world" --vocabulary folder/encoder.json folder/vocab.bpe
@@ -36,6 +36,8 @@ Exit status: 0 done, 1 not possible, 2 wrong usage.
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     try:
+        if sys.stdout is None:  # Python's word for a closed one, as after >&-
+            raise OSError("standard output is closed")
         options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, `head` perhaps, has enough
@@ -47,6 +49,12 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"bpe {options.command}: {reason}", file=sys.stderr)
         return 1
     return 0
+
+
+def _stdin() -> TextIO:
+    if sys.stdin is None:
+        raise OSError("standard input is closed, and there is no text in the arguments")
+    return sys.stdin
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -114,7 +122,7 @@ def encode(options: argparse.Namespace) -> None:
 
 
 def decode(options: argparse.Namespace) -> None:
-    written = " ".join(options.ids) if options.ids else sys.stdin.read()
+    written = " ".join(options.ids) if options.ids else _stdin().read()
     wrong = re.search(r"[^\s\d,;\[\]()]", written)
     if wrong:
         word = re.search(r"\S+", written[wrong.start() :])
@@ -174,7 +182,7 @@ def _encoding(options: argparse.Namespace) -> Encoding:
 def _input(options: argparse.Namespace) -> bytes:
     if options.text:
         return os.fsencode(" ".join(options.text))
-    return sys.stdin.buffer.read()
+    return _stdin().buffer.read()
 
 
 def _ids(options: argparse.Namespace, encoding: Encoding) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
 
 import numpy as np
@@ -43,9 +44,19 @@ def main(arguments: list[str] | None = None) -> int:
 
     options = parser.parse_args(arguments)
     try:
+        if sys.stdout is None:  # Python's word for a closed one, as after >&-
+            raise OSError("standard output is closed")
         {"memory": print_memory, "table": print_table}[options.command](options)
+        sys.stdout.flush()
     except (ValueError, IndexError) as error:
         parser.error(str(error))
+    except BrokenPipeError:  # the reader, `head` perhaps, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if sys.stdout:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the end of Python would try it again
+        print(f"python -m embedding: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

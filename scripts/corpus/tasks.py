@@ -67,6 +67,9 @@ def _blocks(file: Input, separator: bytes, most: int) -> Iterator[tuple[Span, in
 
     (Unless a document is a file, for then its beginning may be encoded long since.)
     """
+    if file.path == STDIN and sys.stdin is None:
+        yield Span(file.path, file.kind, 0, 0, 0, error="standard input is closed"), 0, 0
+        return
     try:
         raw: Any = sys.stdin.buffer if file.path == STDIN else open_file(file.path)
     except OSError as reason:

@@ -1,5 +1,6 @@
 """python -m bpe: what it prints, in what it takes, and how it fails."""
 import io
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -106,5 +107,19 @@ def test_an_error_is_one_line_and_an_exit_code(run, arguments, code, message):
         assert len(process.stderr.decode().strip().splitlines()) == 1
 
 
-def test_help_has_examples(run):
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+@pytest.mark.parametrize("command, closed", [
+    *((command, "<&-") for command in ("encode", "decode", "count", "show", "explain", "trace")),
+    *((f"{command} 1", ">&-") for command in ("encode", "decode", "count", "show", "explain", "trace")),
+])  # fmt: skip
+def test_a_closed_input_or_output_is_said_in_one_line(command, closed):
+    shell = f'"$0" -m bpe {command} {closed}'
+    result = subprocess.run(["sh", "-c", shell, sys.executable], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert f"standard {'input' if '<' in closed else 'output'} is closed" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_help_has_examples_that_any_terminal_can_print(run):
+    assert run("--help").stdout.isascii()
     assert b"python -m bpe encode" in run("--help").stdout

@@ -165,6 +165,12 @@ def test_standard_input_can_be_a_corpus_and_be_resumed_if_it_is_the_same(encode,
     assert ids(tmp_path / "out" / "train.bin") == expected(text.split("\n"))
 
 
+def test_a_closed_standard_input_is_an_input_that_cannot_be_read(encode, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    code, said = encode("-")
+    assert code == 1 and "standard input is closed" in said
+
+
 def test_addresses_are_read_through_fsspec(corpus, encode, tmp_path):
     fsspec = pytest.importorskip("fsspec")
     folder, documents = corpus

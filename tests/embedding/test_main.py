@@ -1,0 +1,19 @@
+"""python -m embedding, where its output cannot be written."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("command", ["memory", "table"])
+@pytest.mark.parametrize("redirected, told", [(">/dev/full", "No space left"), (">&-", "standard output is closed")])
+def test_output_that_cannot_be_written_is_said_in_one_line(command, redirected, told):
+    shell = f'"$0" -m embedding {command} {redirected}'
+    result = subprocess.run(["sh", "-c", shell, sys.executable], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert told in result.stderr and result.stderr.count("\n") == 1
