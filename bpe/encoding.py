@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -67,8 +67,8 @@ class Encoding:
     ) -> None:
         self.name = name
         self._pat_str = pat_str
-        self._mergeable_ranks = mergeable_ranks = dict(mergeable_ranks)  # the caller's may change
-        self._special_tokens = special_tokens = dict(special_tokens)
+        self._mergeable_ranks = mergeable_ranks = _plain(mergeable_ranks, bytes)
+        self._special_tokens = special_tokens = _plain(special_tokens, str)
         self._token_bytes = TokenBytes(bytes_by_id(mergeable_ranks, special_tokens))
         n_vocab = len(mergeable_ranks) + len(special_tokens)
         self.max_token_value: int = max(self._token_bytes.bytes_of)
@@ -481,6 +481,16 @@ class Encoding:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _plain(ids: Mapping[Any, Any], kind: type) -> dict[Any, int]:
+    """A copy, since the caller's may change, its ids as ints; TypeError for keys or ids of another type."""
+    if set(map(type, ids)) - {kind}:
+        key = next(key for key in ids if type(key) is not kind)
+        raise TypeError(f"the token {key!r:.60} is a {type(key).__name__}: tokens here are {kind.__name__}")
+    if set(map(type, ids.values())) - {int}:
+        return {token: as_id(id, f" of {token!r:.60}") for token, id in ids.items()}
+    return dict(ids)
 
 
 def _check_text(text: object) -> None:

@@ -283,6 +283,8 @@ def _checked(special_tokens: Collection[str]) -> list[str]:
     if isinstance(special_tokens, (str, bytes)):
         raise TypeError(f"special_tokens is a list of texts, got the text {special_tokens!r}")
     checked: list[str] = []
+    if isinstance(special_tokens, (set, frozenset)):
+        special_tokens = sorted(special_tokens, key=str)  # a set has another order in each process
     for token in special_tokens:
         if not isinstance(token, str):
             raise TypeError(f"a special token is a str, got {type(token).__name__}: {token!r:.60}")

@@ -44,7 +44,9 @@ def floating(a: Any) -> np.ndarray:
 
 
 def _standing(value: Any, array: np.ndarray) -> tuple[int, int]:
-    """(kind: bool 0, int 1, float 2; rank: Python number 0, 0-d array 1, array 2)."""
+    """(kind: bool 0, int 1, float 2; rank: Python number 0, 0-d array 1, array 2). TypeError for what is no number."""
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"a tensor computes with floats, integers and bools, not {type(value).__name__} {value!r:.60}")
     kind = {"b": 0, "i": 1, "u": 1}.get(array.dtype.kind, 2)
     return kind, 0 if isinstance(value, (bool, int, float)) else 1 + (array.ndim > 0)
 

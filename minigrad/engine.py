@@ -125,7 +125,11 @@ class Operation:
             result = self.forward(*arrays, **options)
         result, extra = result if self.has_extra else (result, None)
         out = _tensor._wrap(np.asarray(result))
-        if _mode.recording and any(
+        if out.data.base is not None:  # perhaps a view, which changes when what it looks at does
+            for x in inputs:
+                if isinstance(x, _tensor) and np.may_share_memory(out.data, x.data):
+                    out._version = x._version
+        if _mode.recording and out.data.dtype.kind == "f" and any(
             isinstance(x, _tensor) and x.requires_grad and v for x, v in zip(inputs, self.vjps)
         ):
             out._node = Node(self, inputs, options, out, extra)
@@ -175,7 +179,7 @@ class Node:
         needed = {name for names in used for name in names}
         # a tensor is kept with its version, so that a change in place between forward and backward is noticed
         self.saved: dict | None = {
-            name: (value, value._version if isinstance(value, _tensor) else None)
+            name: (value, value._version[0] if isinstance(value, _tensor) else None)
             for name, value in values.items() if name in needed
         }
 
@@ -187,10 +191,10 @@ class Node:
                 "backward; pass retain_graph=True to that one"
             )
         value, version = self.saved[name]
-        if version is not None and value._version != version:
+        if version is not None and value._version[0] != version:
             raise RuntimeError(
                 f"{name!r} of {self.operation.name!r}, of shape {value.shape}, was modified by an inplace operation "
-                f"after it was used (version {value._version} now, {version} then): its gradient would be wrong"
+                f"after it was used (version {value._version[0]} now, {version} then): its gradient would be wrong"
             )
         if name == "out":  # a new tensor at the same place of the graph
             value = _tensor._wrap(value)

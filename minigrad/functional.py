@@ -119,6 +119,9 @@ def layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = No
     shape = (normalized_shape,) if isinstance(normalized_shape, (int, np.integer)) else tuple(normalized_shape)
     if not shape or tuple(x.shape[-len(shape):]) != shape:
         raise OptionError(f"normalized_shape {shape} is not how x ends: x has shape {x.shape}")
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and tuple(np.shape(value)) != shape:
+            raise OptionError(f"{name} must have normalized_shape {shape}, got {tuple(np.shape(value))}")
     dims = tuple(range(x.ndim - len(shape), x.ndim))
     out = (x - x.mean(dims, keepdim=True)) / (x.var(dims, correction=0, keepdim=True) + eps).sqrt()
     if weight is not None:

@@ -28,7 +28,12 @@ class Parameter(Tensor):
     def __init__(self, data: Any, requires_grad: bool = True):
         if not isinstance(data, (Tensor, np.ndarray)):
             data = Tensor(data)
-        self._set(data.data if isinstance(data, Tensor) else data)
+        array = data.data if isinstance(data, Tensor) else data
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"a Parameter holds numbers, got an array of {array.dtype}")
+        self._set(array)
+        if isinstance(data, Tensor):
+            self._version = data._version  # the same memory
         self.requires_grad = requires_grad
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """The operations: elementwise, reductions, shapes, matmul; each forward with its backward right under it.
 
 Throughout, g is dL/d(out) and a vjp returns dL/d(input) (engine.py lists the names a vjp may ask for). What has no vjp
-here is built from what has: `var` is a mean of squares, `min` is -max(-a), `squeeze` is a reshape.
+here is built from what has: `var` is a mean of squares, `squeeze` is a reshape.
 """
 from __future__ import annotations
 
@@ -150,12 +150,20 @@ def var(a: Any, dim: Any = None, keepdim: bool = False, correction: int = 1) -> 
 
 @operation
 def reduce_max(a, *, dim=None, keepdim=False):
-    dims = axes(dim, a.ndim)
-    if a.size == 0 and math.prod(a.shape[d] for d in dims) == 0:
-        raise RuntimeError(f"max() over dim {dim} of an empty tensor of shape {a.shape}")
-    return a.max(axis=dims, keepdims=keepdim)
+    return a.max(axis=_some_of(a, dim, "max"), keepdims=keepdim)
 # over one dim the first of equal maxima gets the gradient, over all or several they share it (torch's max and amax)
 reduce_max.vjp(lambda g, a, dim: _restored(g, a.shape, dim) * _winners(_array(a), dim))
+
+@operation
+def reduce_min(a, *, dim=None, keepdim=False):
+    return a.min(axis=_some_of(a, dim, "min"), keepdims=keepdim)
+reduce_min.vjp(lambda g, a, dim: _restored(g, a.shape, dim) * _winners(-_array(a), dim))
+
+def _some_of(a: np.ndarray, dim: Any, name: str) -> tuple[int, ...]:
+    dims = axes(dim, a.ndim)
+    if a.size == 0 and math.prod(a.shape[d] for d in dims) == 0:
+        raise RuntimeError(f"{name}() over dim {dim} of an empty tensor of shape {a.shape}")
+    return dims
 
 def _winners(a: np.ndarray, dim: Any) -> np.ndarray:
     dims = axes(dim, a.ndim)

@@ -49,7 +49,8 @@ class Tensor:
     def _set(self, array: np.ndarray) -> None:
         self.data: np.ndarray = array
         self._grad: Tensor | RowSparse | None = None
-        self._requires_grad, self._node, self._version = False, None, 0
+        self._requires_grad, self._node = False, None
+        self._version = [0]  # how often the memory was written into; a view and its base share the list
 
     @classmethod
     def _wrap(cls, array: np.ndarray) -> Tensor:
@@ -118,7 +119,9 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same numbers (the same array) without their history."""
-        return Tensor._wrap(self.data)
+        same = Tensor._wrap(self.data)
+        same._version = self._version
+        return same
 
     def copy(self) -> Tensor:
         """The same numbers in an array of their own, without history."""
@@ -129,12 +132,16 @@ class Tensor:
 
     def _changed(self) -> None:
         """Whoever writes into .data says so here: a backward that needs the old numbers then refuses."""
-        self._version += 1
+        self._version[0] += 1
 
     __float__ = lambda self: float(self.item())
     __int__ = lambda self: int(self.item())
     __bool__ = lambda self: bool(self.item())
     __index__ = lambda self: operator.index(self.item())
+
+    def __format__(self, spec: str) -> str:
+        """f"{loss:.2f}" formats the number of a tensor of one entry."""
+        return format(self.item(), spec) if spec else repr(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.data if dtype is None else self.data.astype(dtype, copy=False)
@@ -189,13 +196,13 @@ class Tensor:
     def __mul__(self, other): return ops.mul(self, _operand(other))
     def __truediv__(self, other): return ops.div(self, _operand(other))
     def __pow__(self, other): return ops.power(self, _operand(other))
-    def __matmul__(self, other): return ops.matmul(self, as_tensor(other))
+    def __matmul__(self, other): return ops.matmul(self, as_tensor(_operand(other)))
     def __radd__(self, other): return ops.add(_operand(other), self)
     def __rsub__(self, other): return ops.sub(_operand(other), self)
     def __rmul__(self, other): return ops.mul(_operand(other), self)
     def __rtruediv__(self, other): return ops.div(_operand(other), self)
     def __rpow__(self, other): return ops.power(_operand(other), self)
-    def __rmatmul__(self, other): return ops.matmul(as_tensor(other), self)
+    def __rmatmul__(self, other): return ops.matmul(as_tensor(_operand(other)), self)
     def __neg__(self): return ops.neg(self)
     def __abs__(self): return ops.absolute(self)
 
@@ -211,6 +218,7 @@ class Tensor:
         """NumPy's indexing; ids in `key` may be negative, unlike a lookup's. A cell read twice gets both gradients."""
         parts = key if isinstance(key, tuple) else (key,)
         parts = tuple(np.asarray(p) if isinstance(p, (Tensor, list)) else p for p in parts)
+        parts = tuple(p.astype(int) if isinstance(p, np.ndarray) and p.size == 0 else p for p in parts)  # x[[]]
         return ops.index(self, key=parts if isinstance(key, tuple) else parts[0])
 
     def exp(self) -> Tensor: return ops.exp(self)
@@ -246,7 +254,7 @@ class Tensor:
     @numpy_names
     def min(self, dim: Any = None, keepdim: bool = False) -> Tensor:
         """The smallest values; ties as in `max`."""
-        return -ops.reduce_max(-self, dim=dim, keepdim=keepdim)
+        return ops.reduce_min(self, dim=dim, keepdim=keepdim)
 
     def reshape(self, *sizes: Any) -> Tensor:
         return ops.reshape(self, to=sizes_of(sizes))

@@ -308,3 +308,14 @@ def test_a_limit_is_an_integer():
     for bad in (1.5, None, True):
         with pytest.raises(TypeError, match="the limit must be an integer"):
             enc.truncate("hello", bad)
+
+
+def test_ids_and_tokens_of_other_types_are_refused_or_made_plain():
+    byte = {bytes([b]): b for b in range(256)}
+    for bad in (97.5, True):
+        with pytest.raises(TypeError, match="ids are integers"):
+            Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte | {b"ab": bad}, special_tokens={})
+    with pytest.raises(TypeError, match="the token 'ab' is a str: tokens here are bytes"):
+        Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte | {"ab": 256}, special_tokens={})
+    enc = Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte | {b"ab": np.int64(256)}, special_tokens={})
+    assert [type(i) for i in enc.encode("ab")] == [int]

@@ -365,3 +365,8 @@ def test_the_command_keeps_what_was_learned_before_ctrl_c_if_asked(run, tmp_path
 def test_the_command_traces(run):
     assert run("trace", "aaabdaaabac", "--color", "never") == (0, bpe.trace("aaabdaaabac") + "\n", "")
     assert run("trace", "aaabdaaabac", "--color", "always", "--merges", 2)[1] == bpe.trace("aaabdaaabac", 2, colour=True) + "\n"
+
+
+def test_a_set_of_special_tokens_has_one_order():
+    encodings = [bpe.train("aa aa", 259, special_tokens=special) for special in ({"<b>", "<a>"}, ["<a>", "<b>"])]
+    assert encodings[0].encode("<a><b>", allowed_special="all") == encodings[1].encode("<a><b>", allowed_special="all")

@@ -284,3 +284,24 @@ def test_an_input_named_twice_has_two_gradients_and_inputs_may_come_from_a_gener
     model = minigrad.Module()
     model.a, model.b = minigrad.Parameter([1.0]), minigrad.Parameter([2.0])
     assert [g.tolist() for g in grad((model.a * model.b).sum(), model.parameters())] == [[2.0], [1.0]]
+
+
+@pytest.mark.parametrize("view", [
+    lambda t: t.T, lambda t: t.reshape(4), lambda t: t[0], lambda t: t.detach(), lambda t: t.T.unsqueeze(0), minigrad.Parameter,
+])
+def test_a_change_in_place_is_noticed_through_a_view(view):
+    table, x = leaf([[1.0, 2.0], [3.0, 4.0]]), leaf(1.0)
+    y = (view(table) * x).sum()
+    table.data += 1
+    table._changed()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_a_result_of_its_own_does_not_change_with_what_it_came_from():
+    table, x = leaf([[1.0, 2.0]]), leaf(2.0)
+    y = ((table + 0) * x).sum()
+    table.data += 1
+    table._changed()
+    y.backward()
+    assert x.grad.item() == 3.0

@@ -140,3 +140,25 @@ def test_every_operation_keeps_float32_at_every_shape_and_makes_float32_of_integ
 def test_a_float_is_no_index():
     with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
         [1, 2][Tensor(1.0)]
+
+
+@pytest.mark.parametrize("bad", [None, "3", 1j, np.datetime64("2020"), object()], ids=repr)
+def test_arithmetic_with_what_is_no_number_is_refused(bad):
+    for op in ("__add__", "__mul__", "__rsub__", "__truediv__", "__pow__"):
+        with pytest.raises(TypeError):
+            getattr(Tensor([1.0]), op)(bad)
+
+
+def test_min_of_integers_and_bools():
+    assert Tensor(np.array([0, 200], np.uint8)).min().item() == 0
+    assert Tensor(np.array([-128, 3], np.int8)).min().item() == -128
+    assert Tensor([True, False]).min().item() is False
+    with pytest.raises(RuntimeError, match="min.. over dim None of an empty tensor"):
+        Tensor(np.zeros(0)).min()
+
+
+def test_habits_of_a_torch_user():
+    assert f"{Tensor(2.5):.2f}" == "2.50" and f"{Tensor(2.5)}" == "tensor(2.5000)"
+    assert Tensor([1.0, 2.0])[[]].shape == (0,)
+    assert ([1.0, 2.0] @ Tensor([1.0, 2.0])).dtype == f32
+    assert not Tensor([1.5], requires_grad=True).astype(int).requires_grad

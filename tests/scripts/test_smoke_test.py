@@ -36,3 +36,10 @@ def test_help_has_an_example(capsys):
     with pytest.raises(SystemExit) as done:
         smoke_test.main(["--help"])
     assert done.value.code == 0 and "examples:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", [" the the the", "the cat and the dog and the bird and the fish", " the" * 500])
+def test_a_word_may_come_often(text, monkeypatch, capsys):
+    monkeypatch.setattr(smoke_test, "GPTConfig", functools.partial(smoke_test.GPTConfig, n_embd=12))  # a small table
+    assert smoke_test.main([text]) == 0
+    assert "and its row has the sum" in capsys.readouterr().out
