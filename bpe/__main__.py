@@ -4,6 +4,7 @@ Text comes from the arguments or, without any, from standard input; bytes that a
 `encode` and then `decode` give the same bytes.
 """
 import argparse
+import contextlib
 import importlib.util
 import os
 import re
@@ -17,6 +18,7 @@ import bpe
 from bpe import Encoding, colours, get_encoding, saving
 from bpe.split import GPT2_PATTERN
 
+MOST_TOKENS = 2**32
 EXAMPLES = """\
 examples:
   python -m bpe encode "Hello world"           15496 995
@@ -147,8 +149,8 @@ def show(options: argparse.Namespace) -> None:
 
 
 def explain(options: argparse.Namespace) -> None:
-    data = _input(options)
-    for explanation in _encoding(options).explain(data.decode(), **_special(options)):
+    text, encoding = _input(options).decode(), _encoding(options)
+    for explanation in encoding.explain(text, **_special(options, text, encoding)):
         print(explanation)
 
 
@@ -157,17 +159,30 @@ def train(options: argparse.Namespace) -> None:
     for name in saving.NAMES:
         if not options.overwrite and (options.out / name).exists():
             raise FileExistsError(f"{options.out / name} is already there: --overwrite replaces it")
+    if options.vocab_size > MOST_TOKENS:
+        raise ValueError(f"--vocab-size is {options.vocab_size}: it can be at most {MOST_TOKENS}, for ids have 32 bits")
+    made = [folder for folder in (options.out, *options.out.parents) if not folder.exists()]
     options.out.mkdir(parents=True, exist_ok=True)
+    try:
+        encoding = _learn(options)
+        encoder_json, vocab_bpe = encoding.save(options.out)
+    except BaseException:
+        with contextlib.suppress(OSError):  # one that another process has put something into stays
+            for folder in made:
+                folder.rmdir()
+        raise
+    print(f"{encoding.n_vocab:,} tokens: {encoder_json} and {vocab_bpe}")
+
+
+def _learn(options: argparse.Namespace) -> Encoding:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda message, *_: print(f"bpe train: {message}", file=sys.stderr)
-        encoding = bpe.train(
+        return bpe.train(
             options.files, options.vocab_size, special_tokens=options.special, pattern=options.pattern,
             min_frequency=options.min_frequency, keep_on_interrupt=options.keep,
             progress=importlib.util.find_spec("tqdm") is not None,
         )  # fmt: skip
-    encoder_json, vocab_bpe = encoding.save(options.out)
-    print(f"{encoding.n_vocab:,} tokens: {encoder_json} and {vocab_bpe}")
 
 
 def trace(options: argparse.Namespace) -> None:
@@ -188,15 +203,24 @@ def _input(options: argparse.Namespace) -> bytes:
 def _ids(options: argparse.Namespace, encoding: Encoding) -> list[int]:
     data = _input(options)
     try:
-        return encoding.encode(data.decode(), **_special(options))
+        text = data.decode()
     except UnicodeDecodeError:
         return encoding.encode_bytes(data)
+    return encoding.encode(text, **_special(options, text, encoding))
 
 
-def _special(options: argparse.Namespace) -> dict[str, Any]:
+def _special(options: argparse.Namespace, text: str, encoding: Encoding) -> dict[str, Any]:
+    """What --special says, as keywords; ValueError for a text with a token that it refuses."""
     if options.special == "token":
         return {"allowed_special": "all"}
-    return {"disallowed_special": ()} if options.special == "text" else {}
+    found = [token for token in encoding.special_tokens_set if token in text] if options.special == "refuse" else []
+    if found:
+        token = min(found, key=text.index)
+        raise ValueError(
+            f"the text has the special token {token!r} at index {text.index(token)}: --special token encodes it as a "
+            "token, --special text as any other text"
+        )
+    return {"disallowed_special": ()}
 
 
 if __name__ == "__main__":

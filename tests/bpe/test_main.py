@@ -81,6 +81,8 @@ def test_special_tokens_are_refused_unless_said_otherwise(run):
     refused = run("encode", "<|endoftext|>", check=False)
     assert refused.returncode == 1
     assert b"endoftext" in refused.stderr
+    assert b"--special token" in refused.stderr and b"allowed_special" not in refused.stderr
+    assert run("explain", "<|endoftext|>", check=False).stderr.endswith(refused.stderr.split(b": ", 1)[1])
     assert run("encode", "<|endoftext|>", "--special", "token").stdout.split() == [b"50256"]
     assert len(run("encode", "<|endoftext|>", "--special", "text").stdout.split()) == 7
 
@@ -105,6 +107,22 @@ def test_an_error_is_one_line_and_an_exit_code(run, arguments, code, message):
     assert "Traceback" not in process.stderr.decode()
     if code == 1:
         assert len(process.stderr.decode().strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("size, text, told", [
+    ("100", "hello", "must be at least 256"),
+    ("9" * 30, "hello", "it can be at most 4294967296"),
+    ("300", "", "nothing to learn from"),
+])  # fmt: skip
+def test_training_that_is_refused_leaves_no_folder(run, tmp_path, size, text, told):
+    (tmp_path / "text.txt").write_text(text)
+    out = tmp_path / "new" / "out"
+    refused = run("train", str(tmp_path / "text.txt"), "--vocab-size", size, "--out", str(out), check=False)
+    assert refused.returncode == 1 and told in refused.stderr.decode()
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+    out.mkdir(parents=True)
+    run("train", str(tmp_path / "text.txt"), "--vocab-size", size, "--out", str(out), check=False)
+    assert out.exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
