@@ -54,14 +54,20 @@ class Fetcher:
         data = None if self.force else read_if_right(path, file)
         if data is not None:
             return data, "already there"
+        copies: list[Path] = []
         if self.source == "auto" and not self.force:
             shared = Path(tempfile.gettempdir(), "data-gym-cache")  # others may write to it: bytes, not its path
-            copies = (files.cache_folder() / file.name, *files.other_copies(file))
-            for copy in (*copies, *files.tiktoken_copies(file, shared)):
+            copies += [files.cache_folder() / file.name, *files.other_copies(file)]
+            copies += files.tiktoken_copies(file, shared)
+            for copy in copies:
                 data = read_if_right(copy, file)
                 if data is not None:
                     return data, str(copy)
         if self.offline:
+            wrong = {place: reason for place in (path, *copies) if (reason := what_is_wrong(place, file))}
+            if wrong:
+                said = "".join(f"\n  {place}: {reason}" for place, reason in wrong.items())
+                raise Failed(f"{file.name} is damaged, and --offline was asked for; found{said}{by_hand(file, path)}")
             raise Failed(f"{file.name} is not on this machine, and --offline was asked for{by_hand(file, path)}")
         tried = ""
         origins = [origin for origin in origins_of(file) if self.source in ("auto", origin[0])]
@@ -191,6 +197,16 @@ def read_if_right(path: Path, file: File) -> bytes | None:
     except OSError:
         return None
     return None if files.difference(data, file) else data
+
+
+def what_is_wrong(path: Path, file: File) -> str | None:
+    """How the file at `path` differs from the one it should be; None if it does not, or if there is none."""
+    try:
+        return files.difference(path.read_bytes(), file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def write(path: Path, data: bytes) -> None:

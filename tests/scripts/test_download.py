@@ -385,7 +385,11 @@ def test_other_caches_are_looked_into_before_the_network(serve, fetcher, path, t
     fetcher.offline = True
     assert fetcher.fetch(file(server), path) == (BODY, str(copy))
     copy.write_bytes(BODY[:-1])
-    with pytest.raises(packages.Failed, match="--offline"):
+    with pytest.raises(packages.Failed, match="--offline") as failed:
+        fetcher.fetch(file(server), path)
+    assert f"{copy}: {len(BODY) - 1:,} bytes, SHA-256" in str(failed.value) and "cut short" in str(failed.value)
+    copy.unlink()
+    with pytest.raises(packages.Failed, match="is not on this machine, and --offline"):
         fetcher.fetch(file(server), path)
     assert not server.requests
 
