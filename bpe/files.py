@@ -268,7 +268,8 @@ def _why_not_ids(pairs: list[tuple[str, int]]) -> tuple[str, str]:
         if token in seen:
             return token, f"token {token!r} stands there twice"
         if type(id) is not int or not 0 <= id < len(pairs):
-            return token, f"id {id!r} of {token!r}; ids are the integers 0 to {len(pairs) - 1}, each once"
+            shown = "[...]" if isinstance(id, list) else f"{id!r:.60}"  # pairs, of an object; it may be long, or deep
+            return token, f"id {shown} of {token!r}; ids are the integers 0 to {len(pairs) - 1}, each once"
         if id in owners:
             return token, f"id {id} of {token!r} is that of {owners[id]!r} as well"
         seen.add(token)
