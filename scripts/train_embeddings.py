@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import math
 import sys
 import time
@@ -84,11 +85,15 @@ def main(arguments: list[str] | None = None) -> int:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except (Failed, ImportError, ValueError, IndexError) as error:  # ImportError: of an extra
         reason = str(error)
+    except MemoryError as error:
+        reason = f"there is not enough memory; a smaller --batch, --hidden, --width may help: {error}".rstrip(": ")
     print(f"train_embeddings.py: {' '.join(reason.split())}", file=sys.stderr)
     return 1
 
 
 def run_script(options: argparse.Namespace) -> int:
+    if options.plots and not options.profile:
+        demand_matplotlib()
     folder = None if options.profile else Folder(options.out)
     settings = settings_asked_for(options, folder)
     encoding = read_vocabulary(options.vocab)
@@ -122,6 +127,14 @@ def run_script(options: argparse.Namespace) -> int:
 
         return plots.main(["loss", "moved", "--run", str(folder.path), "--out", str(options.plots)])
     return 0
+
+
+def demand_matplotlib() -> None:
+    """ImportError if the figures could not be drawn, so that it is said before the training."""
+    try:
+        importlib.import_module("matplotlib")
+    except ImportError:
+        raise ImportError("--plots needs matplotlib, which is not installed: pip install '.[plots]'") from None
 
 
 def settings_asked_for(options: argparse.Namespace, folder: Folder | None) -> Settings:

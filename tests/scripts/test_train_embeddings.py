@@ -135,6 +135,23 @@ def test_the_figures_of_a_run_are_drawn_at_its_end(train, folder):
     assert sorted(path.name for path in (folder / "figures").iterdir()) == ["loss.png", "moved.png"]
 
 
+def test_without_matplotlib_plots_are_refused_before_the_training(train, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, _, said = train("run", "--steps", "5", "--plots", str(folder / "figures"))
+    assert code == 1 and said.count("\n") == 1 and "--plots needs matplotlib" in said
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize("message", ["", "Unable to allocate 9.31 TiB"])
+def test_too_little_memory_is_said_in_one_line(train, monkeypatch, message):
+    def run(*_):
+        raise MemoryError(message)
+
+    monkeypatch.setattr(train_embeddings, "Run", run)
+    code, _, said = train("run", "--steps", "5")
+    assert code == 1 and said.count("\n") == 1 and "not enough memory" in said and said.rstrip().endswith(message or "help")
+
+
 def test_the_profile_names_the_parts_of_a_step_and_keeps_nothing(folder, capsys):
     before = sorted(folder.rglob("*"))
     arguments = ["--text", str(folder / "text.txt"), "--vocab", str(folder / "vocabulary"), *SMALL, "--profile"]
