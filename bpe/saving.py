@@ -6,6 +6,7 @@ the token with the tokens of lower rank alone, which leaves two parts to merge.
 By hand, with ab: 256, bc: 257, abc: 258 as in merge.py: of "abc" the tokens below 258 make "ab c", since 256 is lower
 than 257. So the lines are "a b", "b c", "ab c".
 """
+import contextlib
 import json
 import os
 import secrets
@@ -62,7 +63,8 @@ def save_vocabulary(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / NAMES[0], folder / NAMES[1]
-    write_whole(dict(zip(paths, (json.dumps(in_order), "\n".join([VERSION, *merges, ""])))))
+    texts = json.dumps(in_order), "\n".join([VERSION, *merges, ""])
+    write_whole({path: text.encode() for path, text in zip(paths, texts)})
     return paths
 
 
@@ -73,18 +75,24 @@ def check_special_tokens(special_tokens: Collection[str]) -> None:
             raise ValueError(f"the files tell a special token by its brackets, <so> or [SO], and {token!r} has none")
 
 
-def write_whole(texts: Mapping[Path, str]) -> None:
-    """Write files so that each is there whole or not at all, and none if one of them cannot be written."""
-    temporary = {path: path.with_name(f".{path.name}.{secrets.token_hex(8)}.part") for path in texts}
+def write_whole(contents: Mapping[Path, bytes]) -> None:
+    """Write files so that each is there whole or not at all, and none if one of them cannot be written.
+
+    Each is written under a temporary name in its folder, then renamed. An OSError names the file that was asked for.
+    """
+    temporary = {path: path.with_name(f".{path.name}.{secrets.token_hex(8)}.part") for path in contents}
     try:
-        for path, text in texts.items():
-            with open(temporary[path], "x", encoding="utf-8", newline="") as out:
-                out.write(text)
+        for path, data in contents.items():
+            with open(temporary[path], "xb") as out:
+                out.write(data)
                 out.flush()
                 os.fsync(out.fileno())
-        for path in texts:
+        for path in contents:
             os.replace(temporary[path], path)
-    except BaseException:
-        for path in temporary.values():
-            path.unlink(missing_ok=True)
+    except BaseException as error:
+        for part in temporary.values():
+            with contextlib.suppress(OSError):
+                part.unlink()
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from None
         raise

@@ -8,6 +8,7 @@ Source of the format: huggingface/safetensors, README.
 """
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import secrets
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.engine import as_tensor
+from minigrad.engine import array_of, as_tensor
 from minigrad.module import Module
 from minigrad.tensor import Tensor
 
@@ -48,7 +49,7 @@ def save(what: Module | Mapping[str, Any], path: str | os.PathLike[str]) -> None
             tensors[name] = np.asarray(array, order="C")  # safetensors takes the bytes as they lie, whatever the order
         else:
             metadata[name] = kept
-    _write(Path(path), _safetensors().save(tensors, metadata=metadata))
+    write(Path(path), _safetensors().save(tensors, metadata=metadata))
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
@@ -87,7 +88,7 @@ def _checked(name: Any, value: Any) -> np.ndarray:
         raise TypeError(f"a name in a state_dict is a string, got {name!r}")
     if name == "__metadata__":
         raise ValueError("'__metadata__' cannot be the name of a parameter: a safetensors header keeps it for itself")
-    array = np.asarray(value)
+    array = array_of(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise TypeError(f"{name!r} must be floats of at most 64 bits, integers or bools; got {array.dtype}")
     return array
@@ -100,7 +101,7 @@ def _safetensors() -> Any:
         raise ImportError("saving needs safetensors, which is not installed: pip install '.[weights]'") from None
 
 
-def _write(path: Path, data: bytes) -> None:
+def write(path: Path, data: bytes) -> None:
     """`data` under a temporary name in the same folder, then renamed; an OSError names `path`."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
@@ -110,7 +111,8 @@ def _write(path: Path, data: bytes) -> None:
             os.fsync(out.fileno())
         os.replace(temporary, path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         if isinstance(error, OSError):
             raise OSError(error.errno, error.strerror or str(error), str(path)) from None
         raise

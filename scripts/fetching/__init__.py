@@ -3,9 +3,7 @@
 Nothing is written before its SHA-256 is right, and it is written under a temporary name and renamed: no reader ever
 sees half a file, however many of these run at once or are interrupted.
 """
-import os
 import random
-import secrets
 import subprocess
 import tempfile
 import threading
@@ -20,6 +18,7 @@ import requests
 
 from bpe import files
 from bpe.manifest import File, Member, Package
+from bpe.saving import write_whole
 from fetching import packages
 from fetching.packages import Failed
 
@@ -210,15 +209,6 @@ def what_is_wrong(path: Path, file: File) -> str | None:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file that is either there whole or not at all, also when several processes write it at once."""
+    """Write a file whole or not at all, also when several processes write it at once; its folder is made."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        with open(temporary, "xb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole({path: data})

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import fetching
 import numpy as np
+from fetching import write as write  # for what stands beside the checkpoint
 
 from minigrad import saving
 
@@ -31,14 +31,6 @@ def load(path: Path) -> Any:
         return _with_arrays(json.loads(arrays[REST].tobytes()), arrays)
     except (KeyError, ValueError):
         raise ValueError(f"{path}: a safetensors file, but no checkpoint of a run") from None
-
-
-def write(path: Path, data: bytes) -> None:
-    """`data` under a temporary name, then renamed; an OSError names `path`."""
-    try:
-        fetching.write(path, data)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 
 def _without_arrays(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:

@@ -423,7 +423,7 @@ def test_an_interrupted_write_leaves_what_was_there(path, monkeypatch, step, err
     def interrupted(*arguments):
         raise error
 
-    monkeypatch.setattr(fetching.os, step, interrupted)
+    monkeypatch.setattr(os, step, interrupted)
     with pytest.raises(error):
         fetching.write(path, BODY)
     assert os.listdir(path.parent) == [path.name] and path.read_bytes() == b"before"
