@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.engine import array_of
 from minigrad.ids import checked_ids
 
 
@@ -21,14 +22,14 @@ def nearest(table: Any, row: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
     >>> ids, cosines.round(3)
     (array([1, 2]), array([0.999, 0.   ]))
     """
-    table = np.asarray(table)
+    table = array_of(table)
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
     if np.ndim(row) == 0:
         own = int(checked_ids(row, len(table)))
         vector = table[own]
     else:
-        own, vector = None, np.asarray(row)
+        own, vector = None, array_of(row)
         if vector.shape != table.shape[1:]:
             raise ValueError(f"a vector of shape {vector.shape} cannot be compared with rows of {table.shape[1:]}")
     cosines = cosine(table, vector)
@@ -43,7 +44,7 @@ def cosine(a: Any, b: Any) -> np.ndarray:
     >>> cosine([[3.0, 4.0], [0.0, 0.0]], [3.0, -4.0])
     array([-0.28,  0.  ])
     """
-    a, b = np.asarray(a), np.asarray(b)
+    a, b = array_of(a), array_of(b)
     lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
     products = np.einsum("...c,...c->...", a, b)
     return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)

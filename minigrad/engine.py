@@ -55,6 +55,11 @@ def as_tensor(value: Any) -> Any:
     return value if isinstance(value, _tensor) else _tensor._wrap(np.asarray(value))
 
 
+def array_of(value: Any) -> np.ndarray:
+    """The plain numbers of a tensor, array or number: for masks and ids, which have no gradient."""
+    return value.data if isinstance(value, _tensor) else np.asarray(value)
+
+
 class _Mode(threading.local):  # one per thread, as in torch: a thread that only evaluates does not stop one that trains
     recording = True
 

@@ -4,6 +4,7 @@ Names, arguments and results are those of torch.nn.functional.
 """
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -92,16 +93,20 @@ def scatter_add(ids: Any, rows: Any, num_rows: int) -> Any:
 def one_hot(ids: Any, num_classes: int = -1) -> Any:
     """A 1 at each id and 0 elsewhere: ids.shape + (num_classes,), int64. -1: one class more than the largest id.
 
-    Raises IdTypeError for ids that are no integers, IndexError for one out of range.
+    Raises IdTypeError for ids that are no integers, IndexError for one out of range, OptionError where
+    num_classes is below -1.
 
     >>> one_hot([2, 0], num_classes=3)
     tensor([[0, 0, 1],
             [1, 0, 0]])
     """
+    num_classes = operator.index(num_classes)
+    if num_classes < -1:
+        raise OptionError(f"num_classes must be 0 or more, or -1 for one more than the largest id; got {num_classes}")
     if num_classes == -1:
         if np.size(ids) == 0:
             raise OptionError("the number of classes cannot be inferred from no ids: pass num_classes")
-        num_classes = max(int(np.max(checked_ids(ids, np.iinfo(np.int64).max))) + 1, 1)
+        num_classes = int(checked_ids(ids).max()) + 1
     ids = checked_ids(ids, num_classes)
     return as_tensor(np.equal(ids[..., None], np.arange(num_classes)).astype(np.int64))
 

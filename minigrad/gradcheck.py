@@ -111,7 +111,7 @@ def _as_leaf(value: Any, like: Any) -> Any:
 
 
 def _dense(gradient: Any) -> np.ndarray:
-    return np.asarray(gradient if isinstance(gradient, Tensor) else gradient.to_dense())
+    return (gradient if isinstance(gradient, Tensor) else gradient.to_dense()).data
 
 
 def _name(fn: Callable) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.conventions import axes
-from minigrad.engine import as_tensor, operation
+from minigrad.engine import array_of, as_tensor, operation
 from minigrad.ids import IdTypeError
 from minigrad.ops import exp, index, permute, reduce_sum, reshape, where
 
@@ -129,7 +129,7 @@ def checked_targets(targets: Any, num_classes: int, ignore_index: int) -> tuple[
         ...
     IndexError: target 3 at position 1 is out of range: 3 classes take targets 0 to 2, and -100 for none
     """
-    array = np.asarray(targets)
+    array = array_of(targets)
     if array.size == 0 and isinstance(targets, (list, tuple)):
         array = array.astype(np.int64)  # an empty list has no type of its own
     if array.dtype.kind not in "iu":

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minigrad.engine import array_of
 from minigrad.tensor import Tensor
 
 
@@ -154,7 +155,7 @@ class Module:
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         own = dict(self.named_parameters(remove_duplicate=False))
         keys = Keys([name for name in own if name not in state_dict], [name for name in state_dict if name not in own])
-        arrays = {name: np.asarray(value) for name, value in state_dict.items() if name in own}
+        arrays = {name: array_of(value) for name, value in state_dict.items() if name in own}
         problems = []
         for kind, names in zip(("Missing", "Unexpected"), keys):
             if strict and names:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.conventions import axes, floating, matched
-from minigrad.engine import operation
+from minigrad.engine import array_of, as_tensor, operation
 
 # --- elementwise --------------------------------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ def div(a, b):
     a, b = matched(a, b)
     return floating(a) / floating(b)
 div.vjp(lambda g, b: g / b,
-        lambda g, b, out: -g * out / b)  # d(a/b)/db = -a/b^2 = -out/b
+        lambda g, b, out: -g * (out / b))  # d(a/b)/db = -a/b^2 = -out/b
 
 @operation
 def neg(a):
@@ -51,11 +51,11 @@ neg.vjp(lambda g: -g)
 @operation
 def power(a, b):
     a, b = matched(a, b)
-    return a ** b
+    return np.reciprocal(np.sqrt(a)) if b.ndim == 0 and b == -0.5 else a ** b  # -inf at -0.0, as sqrt's own gradient
 # d a^b/da = b a^(b-1), and 0 for b = 0 even at a = 0, where the formula would say 0 * inf;
 # d a^b/db = a^b ln a, and 0 at a = 0, b >= 0, where it would say 0 * -inf
-power.vjp(lambda g, a, b: g * where(_array(b) == 0, 0.0, b * power(a, b - 1)),
-          lambda g, a, b, out: g * where((_array(a) == 0) & (_array(b) >= 0), 0.0, out * log(a)))
+power.vjp(lambda g, a, b: where(array_of(b) == 0, 0.0, g * (b * power(a, b - 1))),
+          lambda g, a, b, out: g * where((array_of(a) == 0) & (array_of(b) >= 0), 0.0, out * log(a)))
 
 @operation
 def exp(a):
@@ -86,23 +86,23 @@ sigmoid.vjp(lambda g, out: g * out * (1 - out))
 @operation
 def relu(a):
     return np.maximum(a, a.dtype.type(0))
-relu.vjp(lambda g, out: g * (out > 0))  # 0 at 0
+relu.vjp(lambda g, out: where(out <= 0, 0.0, g))  # 0 at 0; a nan is not <= 0, and passes g on
 
 @operation
 def absolute(a):
     return np.abs(a)
-absolute.vjp(lambda g, a: g * np.sign(_array(a)))  # 0 at 0
+absolute.vjp(lambda g, a: g * np.nan_to_num(np.sign(array_of(a))))  # 0 at 0, and at nan
 
 @operation
 def maximum(a, b):
     return np.maximum(*matched(a, b))
-maximum.vjp(lambda g, a, b: g * _share(a, b),
-            lambda g, a, b: g * _share(b, a))
+maximum.vjp(lambda g, a, b: _share(g, a, b),
+            lambda g, a, b: _share(g, b, a))
 
-def _share(a: Any, b: Any) -> np.ndarray:
-    """1 where a > b, 0 where a < b, and a half where they tie."""
-    a, b = matched(_array(a), _array(b))
-    return ((a > b) + 0.5 * (a == b)).astype(a.dtype)
+def _share(g: Any, a: Any, b: Any) -> Any:
+    """The gradient of a: g where a > b, 0 where a < b, half of g where they tie; all of it where one is nan."""
+    a, b = matched(array_of(a), array_of(b))
+    return where(a < b, 0.0, where(a == b, g / 2, g))
 
 @operation
 def where(condition, a, b):
@@ -116,10 +116,6 @@ where.vjp(None,
 def astype(a, *, dtype):
     return a.astype(dtype)
 astype.vjp(lambda g: g)  # the engine casts a gradient back to its tensor's dtype
-
-def _array(value: Any) -> np.ndarray:
-    """The plain numbers of a tensor, array or number: for masks, which have no gradient."""
-    return np.asarray(value)
 
 
 # --- reductions ---------------------------------------------------------------------------------------------------
@@ -142,22 +138,27 @@ def mean(a: Any, dim: Any = None, keepdim: bool = False) -> Any:
     count = math.prod(a.shape[d] for d in axes(dim, a.ndim))
     return reduce_sum(a, dim=dim, keepdim=keepdim) / float(count)
 
-def var(a: Any, dim: Any = None, keepdim: bool = False, correction: int = 1) -> Any:
+@operation
+def var(a, *, dim=None, keepdim=False, correction=1):
     """The mean squared distance from the mean, over count - correction (1: the unbiased estimate, as in torch)."""
-    count = math.prod(a.shape[d] for d in axes(dim, a.ndim))
-    distance = a - mean(a, dim, keepdim=True)
-    return reduce_sum(distance * distance, dim=dim, keepdim=keepdim) / float(max(count - correction, 0))
+    distance = a - array_of(mean(as_tensor(a), dim, keepdim=True))  # RuntimeError for integers
+    return (distance * distance).sum(axis=axes(dim, a.ndim), keepdims=keepdim) / _freedom(a, dim, correction)
+var.vjp(lambda g, a, dim, correction:
+        _restored(g, a.shape, dim) * 2.0 / _freedom(a, dim, correction) * (a - mean(a, dim, keepdim=True)))
+
+def _freedom(a: Any, dim: Any, correction: int) -> Any:
+    return a.dtype.type(max(math.prod(a.shape[d] for d in axes(dim, a.ndim)) - correction, 0))
 
 @operation
 def reduce_max(a, *, dim=None, keepdim=False):
     return a.max(axis=_some_of(a, dim, "max"), keepdims=keepdim)
 # over one dim the first of equal maxima gets the gradient, over all or several they share it (torch's max and amax)
-reduce_max.vjp(lambda g, a, dim: _restored(g, a.shape, dim) * _winners(_array(a), dim))
+reduce_max.vjp(lambda g, a, dim: _to_winners(g, array_of(a), dim))
 
 @operation
 def reduce_min(a, *, dim=None, keepdim=False):
     return a.min(axis=_some_of(a, dim, "min"), keepdims=keepdim)
-reduce_min.vjp(lambda g, a, dim: _restored(g, a.shape, dim) * _winners(-_array(a), dim))
+reduce_min.vjp(lambda g, a, dim: _to_winners(g, -array_of(a), dim))
 
 def _some_of(a: np.ndarray, dim: Any, name: str) -> tuple[int, ...]:
     dims = axes(dim, a.ndim)
@@ -165,13 +166,16 @@ def _some_of(a: np.ndarray, dim: Any, name: str) -> tuple[int, ...]:
         raise RuntimeError(f"{name}() over dim {dim} of an empty tensor of shape {a.shape}")
     return dims
 
-def _winners(a: np.ndarray, dim: Any) -> np.ndarray:
-    dims = axes(dim, a.ndim)
+def _to_winners(g: Any, a: np.ndarray, dim: Any) -> Any:
+    """g to where the maximum of `a` stands, 0 elsewhere. A maximum that is nan stands where nan does."""
+    dims, share = axes(dim, a.ndim), _restored(g, a.shape, dim)
     if isinstance(dim, (int, np.integer)) and a.ndim:
         first = np.expand_dims(a.argmax(axis=dims[0]), dims[0])
-        return np.equal(np.arange(a.shape[dims[0]]).reshape(-1, *[1] * (a.ndim - dims[0] - 1)), first).astype(a.dtype)
-    tied = a == a.max(axis=dims, keepdims=True)
-    return (tied / tied.sum(axis=dims, keepdims=True)).astype(a.dtype)
+        winners = np.equal(np.arange(a.shape[dims[0]]).reshape(-1, *[1] * (a.ndim - dims[0] - 1)), first)
+    else:
+        winners = (a == a.max(axis=dims, keepdims=True)) | np.isnan(a)  # nothing equals a nan
+        share = share / winners.sum(axis=dims, keepdims=True)
+    return where(winners, share, 0.0)
 
 
 # --- shapes -------------------------------------------------------------------------------------------------------

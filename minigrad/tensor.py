@@ -9,7 +9,7 @@ import numpy as np
 
 from minigrad import ops
 from minigrad.conventions import holds_arrays, numpy_names, sizes_of
-from minigrad.engine import as_tensor, tensor_class
+from minigrad.engine import array_of, as_tensor, tensor_class
 from minigrad.gelu import gelu
 from minigrad.gradients import backward
 from minigrad.printing import tensor_text
@@ -38,7 +38,7 @@ class Tensor:
     __hash__ = object.__hash__  # by identity, though == compares numbers
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
-        array = np.array(data, dtype=dtype)  # a copy, always
+        array = np.array(data.data if isinstance(data, Tensor) else data, dtype=dtype)  # a copy, always
         if dtype is None and array.dtype == np.float64 and not holds_arrays(data):
             array = array.astype(np.float32)  # Python's floats have no dtype of their own
         if array.dtype.kind not in "biuf":
@@ -105,7 +105,8 @@ class Tensor:
     def numpy(self) -> np.ndarray:
         """The array itself, shared. RuntimeError where that would lose the gradient: use detach().numpy()."""
         if self._requires_grad:
-            raise RuntimeError("numpy() on a tensor that requires grad would lose the gradient; use detach().numpy()")
+            raise RuntimeError("Can't call numpy() on a Tensor that requires grad, nor a function of NumPy's: "
+                               "the gradient would be lost. Use tensor.detach().numpy() instead.")
         return self.data
 
     def item(self) -> float:
@@ -144,7 +145,7 @@ class Tensor:
         return format(self.item(), spec) if spec else repr(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.data if dtype is None else self.data.astype(dtype, copy=False)
+        array = self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
         return array.copy() if copy and array is self.data else array
 
     def __len__(self) -> int:
@@ -207,17 +208,17 @@ class Tensor:
     def __abs__(self): return ops.absolute(self)
 
     # comparisons give arrays of bools: a truth value has no gradient
-    def __eq__(self, other): return self.data == np.asarray(other)
-    def __ne__(self, other): return self.data != np.asarray(other)
-    def __lt__(self, other): return self.data < np.asarray(other)
-    def __le__(self, other): return self.data <= np.asarray(other)
-    def __gt__(self, other): return self.data > np.asarray(other)
-    def __ge__(self, other): return self.data >= np.asarray(other)
+    def __eq__(self, other): return self.data == array_of(other)
+    def __ne__(self, other): return self.data != array_of(other)
+    def __lt__(self, other): return self.data < array_of(other)
+    def __le__(self, other): return self.data <= array_of(other)
+    def __gt__(self, other): return self.data > array_of(other)
+    def __ge__(self, other): return self.data >= array_of(other)
 
     def __getitem__(self, key: Any) -> Tensor:
         """NumPy's indexing; ids in `key` may be negative, unlike a lookup's. A cell read twice gets both gradients."""
         parts = key if isinstance(key, tuple) else (key,)
-        parts = tuple(np.asarray(p) if isinstance(p, (Tensor, list)) else p for p in parts)
+        parts = tuple(array_of(p) if isinstance(p, (Tensor, list)) else p for p in parts)
         parts = tuple(p.astype(int) if isinstance(p, np.ndarray) and p.size == 0 else p for p in parts)  # x[[]]
         return ops.index(self, key=parts if isinstance(key, tuple) else parts[0])
 
@@ -243,7 +244,7 @@ class Tensor:
     @numpy_names
     def var(self, dim: Any = None, correction: int = 1, keepdim: bool = False) -> Tensor:
         """The unbiased variance over `dim`; correction=0 divides by the count."""
-        return ops.var(self, dim, keepdim, correction)
+        return ops.var(self, dim=dim, keepdim=keepdim, correction=correction)
 
     @numpy_names
     def max(self, dim: Any = None, keepdim: bool = False) -> Tensor:

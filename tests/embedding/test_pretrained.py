@@ -209,6 +209,8 @@ def test_nearest_takes_a_vector_and_a_layers_weight():
     layer = Embedding.from_pretrained(WTE)
     assert nearest(layer.weight, WTE[4] * 3, 2)[0][0] == 4
     assert 4 not in nearest(layer.weight, 4, 99)[0]
+    learned = Embedding.from_pretrained(WTE, freeze=False).weight  # which requires a gradient
+    assert nearest(learned, learned[4], 1)[0] == [4]
 
 
 @pytest.mark.parametrize("row, k, error", [(10, 1, IndexError), (-1, 1, IndexError), (0, 0, ValueError), (np.ones(3), 1, ValueError)])

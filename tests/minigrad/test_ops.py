@@ -154,8 +154,36 @@ def test_subgradients_are_torchs():
 
     assert at(0.0, lambda x: x.relu()) == 0
     assert at(0.0, lambda x: x.abs()) == 0
+    assert at(math.nan, lambda x: x.relu()) == 1
+    assert at(math.nan, lambda x: x.abs()) == 0
     assert at(0.0, lambda x: x.sqrt()) == math.inf
+    assert at(-0.0, lambda x: x.sqrt()) == at(-0.0, lambda x: x ** 0.5) == -math.inf
     assert math.isnan(at(-2.0, lambda x: x ** 0.5))
+
+
+def gradient(fn, array, seed):
+    x = Tensor(np.array(array, np.float32), requires_grad=True)
+    return grad(fn(x), x, grad_outputs=[np.array(seed, np.float32)])[0].tolist()
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_gradient_of_a_maximum_that_is_nan_goes_to_the_nan(name):
+    rows = [[1, math.nan, math.nan], [3, 5, 4] if name == "max" else [5, 3, 4]]
+    assert gradient(lambda x: getattr(x, name)(1), rows, [1, 10]) == [[0, 1, 0], [0, 10, 0]]  # the first, as of equals
+    assert gradient(lambda x: getattr(x, name)(), rows, 1) == [[0, 0.5, 0.5], [0, 0, 0]]
+    assert gradient(lambda x: getattr(x, name)((0, 1)), rows, 1) == [[0, 0.5, 0.5], [0, 0, 0]]
+    x, y = (Tensor([math.nan, 1.0], requires_grad=True) for _ in range(2))
+    assert [g.tolist() for g in grad(maximum(x, y * 0).sum(), [x, y])] == [[1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize("wild", [math.nan, math.inf])
+def test_a_gradient_that_is_not_finite_reaches_only_what_was_chosen(wild):
+    assert gradient(lambda x: x.relu(), [-1, 0, 2], [wild, wild, 1]) == [0, 0, 1]
+    assert gradient(lambda x: x.max(), [1, 2, 0], 1) == [0, 1, 0]
+    np.testing.assert_equal(gradient(lambda x: x.max(), [1, 2, 0], wild), [0, wild, 0])
+    np.testing.assert_equal(gradient(lambda x: x.min(0), [1, 2, 0], wild), [0, 0, wild])
+    np.testing.assert_equal(gradient(lambda x: maximum(x, 1), [0, 2], [wild, wild]), [0, wild])
+    np.testing.assert_equal(gradient(lambda x: x ** 0, [0, 2], [wild, wild]), [0, 0])
 
 
 def test_errors_of_reductions_and_matmul_name_the_fault():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad import RowSparse, Tensor, gradcheck, gradgradcheck, segments
+from minigrad import RowSparse, Tensor, functional, gradcheck, gradgradcheck, segments
 from minigrad.ids import IdTypeError, checked_ids
 from minigrad.rows import add_rows, lookup, scatter_add
 
@@ -139,6 +139,20 @@ def test_an_empty_table_takes_no_id():
     with pytest.raises(IndexError, match="takes no id"):
         checked_ids([0], 0)
     assert checked_ids([], 0).shape == (0,)
+
+
+@pytest.mark.parametrize("ids, place", [([-1], "0"), ([5, -1], "1"), ([[0, 1], [2, -1]], r"\(1, 1\)")], ids=str)
+def test_a_one_hot_vector_is_of_an_id_that_is_0_or_more(ids, place):
+    with pytest.raises(IndexError, match=f"^id -1 at position {place} is out of range: ids are 0 or more$"):
+        functional.one_hot(ids)
+    with pytest.raises(IndexError, match=f"^id -1 at position {place} is out of range: a table of 6 rows takes ids 0 to 5"):
+        functional.one_hot(ids, 6)
+    with pytest.raises(IdTypeError, match="got float64 of shape .1,., the first is .*1.5.*; valid are 0 and more"):
+        functional.one_hot([1.5])
+    with pytest.raises(functional.OptionError, match="num_classes must be 0 or more, or -1 .*; got -2"):
+        functional.one_hot([0], -2)
+    with pytest.raises(TypeError):
+        functional.one_hot([0], 1.5)
 
 
 def test_ids_changed_after_the_lookup_do_not_change_its_gradient():

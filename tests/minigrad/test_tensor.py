@@ -2,7 +2,8 @@
 import numpy as np
 import pytest
 
-from minigrad import Tensor
+from minigrad import Module, Parameter, Tensor, functional, no_grad
+from minigrad.ids import IdTypeError
 
 f32, f64 = np.float32, np.float64
 
@@ -65,14 +66,45 @@ def test_conversions():
     assert [10, 20, 30][Tensor(1)] == 20
     x = Tensor([1.0, 2.0], requires_grad=True)
     assert np.shares_memory(x.detach().numpy(), x.data) and not x.detach().requires_grad
-    assert np.asarray(x).tolist() == [1.0, 2.0] and np.asarray(x, dtype=f64).dtype == f64
+    assert np.asarray(x.detach()).tolist() == [1.0, 2.0] and np.asarray(x.detach(), dtype=f64).dtype == f64
+    assert Tensor(x).tolist() == [1.0, 2.0]  # a copy, which does not require a gradient
     assert len(x) == 2 and x.size == 2 and x.ndim == 1 and x.shape == (2,)
-    with pytest.raises(RuntimeError, match="use detach"):
+    with pytest.raises(RuntimeError, match="Use tensor.detach"):
         x.numpy()
     with pytest.raises(ValueError, match=r"one entry, this one has shape \(2,\)"):
         x.item()
     with pytest.raises(TypeError, match="0-d"):
         len(Tensor(1.0))
+
+
+@pytest.mark.parametrize("function", [
+    np.asarray, np.array, np.copy, np.sort, np.zeros_like, np.linalg.norm, lambda x: np.concatenate([x, x]), lambda x: np.stack([x, x]),
+    lambda x: np.dot(x, x), lambda x: np.allclose(x, x), lambda x: np.asarray(x, float), lambda x: np.array([x * 2, x]),
+    lambda x: np.zeros(2).__setitem__(slice(None), x), lambda x: Tensor([x, x]),
+])  # fmt: skip
+def test_a_function_of_numpys_does_not_lose_the_gradient_without_a_word(function):
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    for tensor in (x, x * 2, Parameter([1.0, 2.0])):
+        with pytest.raises(RuntimeError, match=r"requires grad.*Use tensor\.detach\(\)\.numpy\(\) instead"):
+            function(tensor)
+    function(x.detach())
+    with no_grad():
+        function(x * 2)
+
+
+def test_what_requires_a_gradient_may_be_compared_indexed_with_and_copied_from():
+    x, place = Tensor([1.0, 2.0], requires_grad=True), Tensor([1])
+    assert (x == x).all() and (x * 2 > x).all() and x[place].tolist() == [2.0] and x[x > 1].tolist() == [2.0]
+    module = Module()
+    module.weight = Parameter([0.0, 0.0])
+    module.load_state_dict({"weight": x})
+    assert module.weight.tolist() == [1.0, 2.0]
+    with pytest.raises(IndexError):
+        x[x]
+    with pytest.raises(IdTypeError, match="ids must be integers, got float32"):
+        functional.embedding(x, Tensor([[1.0]]))
+    with pytest.raises(IdTypeError, match="targets must be integers, got float32"):
+        functional.cross_entropy(Tensor([[1.0, 2.0]] * 2), x)
 
 
 def test_what_cannot_be_a_tensor_or_require_a_gradient_is_refused():

@@ -52,6 +52,56 @@ def test_operation(torch, name, dtype, other):
             np.testing.assert_allclose(mine.grad.data, yours.grad.numpy(), rtol=4 * rtol, atol=4 * rtol)
 
 
+EDGES = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 100.0, -100.0], np.float32)
+POWERS = {f"to the {e}": (lambda m, a, b, e=e: a ** e,) * 2 for e in (0, 1, 2, 3, -1, -2, 0.5, -0.5, np.nan, np.inf)}
+AT_EDGES = OPERATIONS | POWERS | {
+    "pow": (lambda m, a, b: a ** b,) * 2, "log": (lambda m, a, b: a.log(),) * 2, "sqrt": (lambda m, a, b: a.sqrt(),) * 2,
+    "abs": (lambda m, a, b: a.abs(),) * 2, "sub": (lambda m, a, b: a - b,) * 2, "neg": (lambda m, a, b: -a,) * 2,
+    "power of 2": (lambda m, a, b: 2 ** a,) * 2, "min of dim": (lambda m, a, b: a.min(1), lambda m, a, b: a.min(1).values),
+}
+ELSEWHERE = {  # what torch makes of these is another story
+    "max of dims",  # amax: nan everywhere, where one of them is nan
+    "gelu", "gelu tanh",  # of an infinite gradient: inf where ours, made of several operations, is inf - inf
+}
+
+
+@pytest.mark.parametrize("seed", [1.0, 0.0, np.nan, np.inf], ids=str)
+@pytest.mark.parametrize("name", sorted(AT_EDGES.keys() - ELSEWHERE))
+def test_values_and_gradients_at_nan_infinity_and_the_zeros(torch, name, seed):
+    ours, theirs = AT_EDGES[name]
+    if name == "matmul":  # of one row: what a sum of several makes of nan and inf is another matter
+        arrays = [EDGES[:, None], EDGES[::-1, None].copy()]
+    elif name == "var of all":
+        arrays = [EDGES[3:], EDGES[3:]]
+    else:
+        arrays = [x.copy() for x in np.meshgrid(EDGES, EDGES, indexing="ij")]  # each beside each
+    a, b = (Tensor(x, requires_grad=True) for x in arrays)
+    ta, tb = (torch.tensor(x, requires_grad=True) for x in arrays)
+    got, expected = ours(None, a, b), theirs(torch, ta, tb)
+    np.testing.assert_allclose(got.data, expected.detach().numpy(), rtol=4e-6, atol=1e-6)
+    got.backward(np.full(got.shape, seed, np.float32))
+    expected.backward(torch.full(got.shape, seed))
+    for mine, yours in ((a, ta), (b, tb)):
+        if yours.grad is not None:
+            np.testing.assert_allclose(mine.grad.data, yours.grad.numpy(), rtol=8e-6, atol=1e-6)
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_gradients_of_reductions_with_nan_and_infinity_among_them(torch, data):
+    numbers = st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0])
+    array = np.array(data.draw(st.lists(numbers, min_size=6, max_size=6)), np.float32).reshape(2, 3)
+    for ours, theirs in [OPERATIONS[name] for name in OPERATIONS if name[:3] in ("sum", "mea", "var", "max", "min")]:
+        if theirs is OPERATIONS["max of dims"][1] or theirs is OPERATIONS["maximum"][1]:
+            continue
+        a, ta = Tensor(array, requires_grad=True), torch.tensor(array, requires_grad=True)
+        got, expected = ours(None, a, Tensor([1.0])), theirs(torch, ta, torch.tensor([1.0]))
+        seed = np.array(data.draw(st.lists(numbers, min_size=got.size, max_size=got.size)), np.float32).reshape(got.shape)
+        got.backward(seed)
+        expected.backward(torch.tensor(seed))
+        np.testing.assert_allclose(a.grad.data, ta.grad.numpy(), rtol=8e-6, atol=1e-6)
+
+
 @settings(max_examples=300)
 @given(data=st.data())
 def test_repr_is_torchs_to_the_character(torch, data):
