@@ -21,7 +21,7 @@ class Member(NamedTuple):
 
     package: Package
     path: str | None  # None: the file is the archive itself
-    form: str = "as it is"  # one of scripts/packages.py's FORMS
+    form: str = "as it is"  # one of the FORMS of scripts/fetching/packages.py
 
 
 class File(NamedTuple):

@@ -3,8 +3,8 @@
 A box is a leaf or an operation, an arrow carries a tensor and is labelled with its shape. Gradients go the other way,
 against the arrows, and what is used n times ("x n") gets n of them, which are added.
 
-In SVG the boxes stand in one column, in the order in which they were computed: each is below all that it needs. An arrow
-goes straight down to the next box, and in an arc on the right past those between.
+In SVG the boxes stand in one column, in the order in which they were computed: each is below all that it needs. An
+arrow goes straight down to the next box, and in an arc on the right past those between.
 """
 from __future__ import annotations
 

@@ -7,13 +7,12 @@
 A row says: what; ours, median and best; theirs; the ratio, median of the pairs with the middle half of them
 in brackets; the bound, and whether it holds. A ratio states its direction: "time, ours / torch" wants to be
 small, "speed, ours / tiktoken" large. A figure that falls short is printed, it is no error. Exit code: 0 all
-measured, 1 a suite failed or is not there, 2 the command was not understood.
+measured, 1 a suite failed, 2 the command was not understood.
 """
 from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import json
 import os
 import platform
@@ -31,7 +30,6 @@ SUITES = {
     "train-bpe": "train_bpe",
     "corpus": "corpus",
 }
-PARTS = {"drawing": "drawing"}  # run by a suite above, but can be asked for alone
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -40,15 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
     # read by NumPy's BLAS, torch and minigrad on their first import or use: as many for ours as for theirs
     os.environ.update(dict.fromkeys(THREADS, str(options.threads)))
     names = options.suites or list(SUITES)
-    modules = {name: f"benchmarks.{(SUITES | PARTS)[name]}" for name in names}
-    there = {name: module for name, module in modules.items() if importlib.util.find_spec(module)}
-
-    failures = [f"suite {name} is not there: {module.replace('.', '/')}.py does not exist"
-                for name, module in modules.items() if name not in there]  # fmt: skip
-    suites = {}
-    for name, module in there.items():
+    suites, failures = {}, []
+    for name in names:
         try:
-            suites[name] = importlib.import_module(module)
+            suites[name] = importlib.import_module(f"benchmarks.{SUITES[name]}")
         except Exception as error:
             failures.append(f"suite {name} cannot be imported: {type(error).__name__}: {error}")
     peers = dict.fromkeys(peer for suite in suites.values() for peer in getattr(suite, "PEERS", ()))
@@ -69,14 +62,14 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     description, _, details = (__doc__ or "").partition("\n")
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("bench.py", None, description, details, formatter_class=layout)
-    add, choices = parser.add_argument, ", ".join(SUITES | PARTS)
-    add("suites", nargs="*", metavar="suite", help=f"some of {choices} (default: {', '.join(SUITES)})")
+    add, choices = parser.add_argument, ", ".join(SUITES)
+    add("suites", nargs="*", metavar="suite", help=f"some of {choices} (default: all)")
     add("--quick", action="store_true", help="a look: fewer pairs, smaller sizes")
     add("--json", action="store_true", help="a JSON object a line: the conditions, then the rows")
     add("--threads", type=int, default=_cores(), help="for ours and theirs alike (default: %(default)s)")
     options = parser.parse_args(arguments)
     for name in options.suites:
-        if name not in SUITES | PARTS:
+        if name not in SUITES:
             parser.error(f"there is no suite {name!r}: choose from {choices}")
     if options.threads < 1:
         parser.error(f"--threads is {options.threads}: at least 1 is needed")

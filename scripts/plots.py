@@ -3,7 +3,6 @@
   onehot     one-hot vectors beside a lookup: bytes and seconds, up to GPT-2's batch
   repeated   the gradient of an id that was looked up twice
   touched    the rows a step moves: SGD, Adam, and Adam with row-sparse gradients
-  positions  how alike the vectors of two places are: learned (MiniLM's, if it has been fetched), and by formula
   loss       of a training run: its loss, beside guessing and beside knowing only how frequent each token is
   moved      of a training run: where the words were before, and after
 
@@ -18,7 +17,6 @@ import io
 import json
 import math
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,13 +24,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
 import numpy as np  # noqa: E402
+from benchmarks import pairs  # noqa: E402
 from fetching import write  # noqa: E402
 
-from bpe import files  # noqa: E402
 from embedding import Embedding, GPTConfig, OneHotEmbedding, memory_report  # noqa: E402
 from embedding.memory import size  # noqa: E402
 from embedding.neighbours import cosine  # noqa: E402
-from embedding.pretrained import minilm_tables, read_tensors  # noqa: E402
+from embedding.pretrained import read_tensors  # noqa: E402
 from minigrad import functional, optim, random  # noqa: E402
 
 GPT2 = GPTConfig()
@@ -40,16 +38,12 @@ BATCH, SEQUENCE = 32, 1024
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#777777"  # Okabe and Ito's, told apart by everybody
 EXAMPLES = """\
 examples:
-  python scripts/plots.py --out figures                    the four that need no training
+  python scripts/plots.py --out figures                    the three that need no training
   python scripts/plots.py --out figures onehot repeated    two of them
   python scripts/plots.py --out figures --run runs/first   and those of a run
 
 Exit status: 0 all are written, 1 one could not be made, 2 wrong usage.
 """
-
-
-class Failed(Exception):
-    """A figure that cannot be made; the message says why."""
 
 
 def onehot(plt: Any, _: Path | None) -> tuple[Any, str]:
@@ -101,12 +95,7 @@ BESIDE: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "b
 def best_time(layer: Embedding, tokens: int) -> float:
     """The shortest of three calls, in seconds."""
     ids = random.Generator(1).randint(0, layer.num_embeddings, (tokens,))
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        layer(ids)
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return min(pairs.seconds(lambda: layer(ids)) for _ in range(3))
 
 
 def repeated(plt: Any, _: Path | None) -> tuple[Any, str]:
@@ -173,29 +162,6 @@ def touched(plt: Any, _: Path | None) -> tuple[Any, str]:
     )
 
 
-def positions(plt: Any, _: Path | None) -> tuple[Any, str]:
-    """The cosine of each place's vector with each other's."""
-    tables = {"by formula: sinusoids": sinusoids(512, 384)}
-    try:
-        tables = {"learned: MiniLM's": minilm_tables(files.find("minilm"))[1], **tables}
-    except FileNotFoundError:
-        print("positions: without MiniLM's table: python scripts/download_gpt2_vocab.py minilm", file=sys.stderr)
-    figure, panels = plt.subplots(1, len(tables), figsize=(6 * len(tables), 5), layout="constrained", squeeze=False)
-    for panel, (name, table) in zip(panels[0], tables.items()):
-        matrix = cosine(table[:, None], table[None])
-        near, far = (np.diagonal(matrix, n).mean() for n in (1, 100))
-        image = panel.imshow(matrix, cmap="viridis", vmax=1)
-        panel.set(xlabel="place", ylabel="place", title=f"{name}\nneighbours {near:.2f}, 100 apart {far:.2f}")
-        figure.colorbar(image, ax=panel, label="cosine")
-    return figure, "Places near each other have vectors near each other, learned or not"
-
-
-def sinusoids(places: int, width: int) -> np.ndarray:
-    """sin and cos of place / 10000^(2i / width), side by side. Source: Vaswani et al., arXiv 1706.03762, 3.5."""
-    angles = np.arange(places)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
-    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(places, width)
-
-
 def loss(plt: Any, run: Path | None) -> tuple[Any, str]:
     """The loss of each step and its running mean, with the two lines that say what it is worth."""
     about, rows = read_losses(run)
@@ -225,10 +191,10 @@ def moved(plt: Any, run: Path | None) -> tuple[Any, str]:
     ids = np.array([id for words in groups.values() for id, _ in words], int)
     before, after = (read_tensors(run / f"{name}.safetensors", ["wte.weight"])["wte.weight"] for name in MOMENTS)
     if before.shape != after.shape:
-        raise Failed(f"{run}: the table is {before.shape} before and {after.shape} after: of two runs")
+        raise ValueError(f"{run}: the table is {before.shape} before and {after.shape} after: of two runs")
     if len(ids) < 3 or ids.min() < 0 or ids.max() >= len(after):
         path = run / "losses.jsonl"
-        raise Failed(f"{path}: words should be three or more ids below {len(after)}, got {ids.tolist()}")
+        raise ValueError(f"{path}: words should be three or more ids below {len(after)}, got {ids.tolist()}")
     centre = after[ids].mean(axis=0)
     _, _, directions = np.linalg.svd(after[ids] - centre, full_matrices=False)  # the principal components
     start, end = ((table[ids] - centre) @ directions[:2].T for table in (before, after))
@@ -259,7 +225,7 @@ MOMENTS = "before", "after"
 def read_losses(run: Path | None) -> tuple[dict, list[dict]]:
     """The first line of a run's losses.jsonl, and the others."""
     if run is None:
-        raise Failed("it is of a training run: --run names its folder")
+        raise ValueError("it is of a training run: --run names its folder")
     path = run / "losses.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines()
     rows = []
@@ -269,13 +235,13 @@ def read_losses(run: Path | None) -> tuple[dict, list[dict]]:
             row = json.loads(line)
             rows.append(row | {key: float(row[key]) for key in keys if key != "vocab_size"})
         except (ValueError, TypeError, KeyError):
-            raise Failed(f"{path}, line {number}: a JSON object with {' and '.join(keys)} should be here") from None
+            raise ValueError(f"{path}, line {number}: a JSON object with {' and '.join(keys)} should be here") from None
     if len(rows) < 2:
-        raise Failed(f"{path}: {len(rows)} lines; there is no step in it")
+        raise ValueError(f"{path}: {len(rows)} lines; there is no step in it")
     return rows[0], rows[1:]
 
 
-FIGURES = {f.__name__: f for f in (onehot, repeated, touched, positions, loss, moved)}
+FIGURES = {f.__name__: f for f in (onehot, repeated, touched, loss, moved)}
 OF_A_RUN = "loss", "moved"
 
 
@@ -299,7 +265,7 @@ def main(arguments: list[str] | None = None) -> int:
             path = options.out / f"{name}.{options.format}"
             write(path, data.getvalue())
             print(f"{path}: {finding}")
-        except (Failed, ValueError) as error:
+        except ValueError as error:
             failed = True
             print(f"plots.py: {name}: {error}", file=sys.stderr)
         except OSError as error:

@@ -15,7 +15,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import pairs, texts
+from fetching import texts
+
+from benchmarks import pairs
 from bpe import files
 
 PEERS = ("tiktoken",)

@@ -34,9 +34,6 @@ def rows(quick: bool) -> Iterator[pairs.Row]:
 def timed(quick: bool, heap: str) -> Iterator[pairs.Row]:
     """The rows that are measured in a process of their own, whose heap is as `heap` says."""
     import numpy as np
-    import torch
-
-    from benchmarks import drawing
 
     table = np.random.default_rng(0).standard_normal((V, C), dtype=np.float32)
     for sparse, bound in ((True, 1.0), (False, DENSE_BOUNDS[heap])):
@@ -52,8 +49,8 @@ def timed(quick: bool, heap: str) -> Iterator[pairs.Row]:
             f"row-sparse SGD step, N = {STEP}; {heap}", _step(table, STEP), _torch_step(table, STEP, torchs_sparse),
             bound=bound, peer=theirs, quick=quick, before=_before(STEP),
         )  # fmt: skip
-    del torch
-    yield from drawing.rows(quick, heap)
+    rows = 5_000 if quick else V
+    yield pairs.compare(f"drawing a ({rows}, {C}) table; {heap}", *_drawn(rows), bound=6.0, quick=quick)
 
 
 def zipf_ids(N: int, num_rows: int = V) -> Any:
@@ -133,6 +130,16 @@ def _torch_step(table: Any, N: int, sparse: bool) -> Callable[[], None]:
         optimiser.step()
 
     return work
+
+
+def _drawn(rows: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Normal numbers from one seed, the same bits; torch draws in one thread, ours in as many as are allowed."""
+    import torch
+
+    from minigrad.random import Generator
+
+    ours, theirs = Generator(123), torch.Generator().manual_seed(123)
+    return lambda: ours.randn(rows, C), lambda: torch.randn(rows, C, generator=theirs)
 
 
 def _growth(quick: bool) -> Iterator[pairs.Row]:

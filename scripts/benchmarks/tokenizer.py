@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
+from fetching import texts
 
-from benchmarks import pairs, texts
+from benchmarks import pairs
 from bpe import Encoding, files, get_encoding
 from bpe.split import GPT2_PATTERN
 

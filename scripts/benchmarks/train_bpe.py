@@ -19,8 +19,10 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+from fetching import texts
+
 import bpe
-from benchmarks import pairs, texts
+from benchmarks import pairs
 from bpe.split import split
 
 PEERS = ("tokenizers",)

@@ -44,7 +44,7 @@ def read_windows(path: Path | None, encoding: bpe.Encoding, context: int, batch:
 
 
 def fetched_text() -> str:
-    from benchmarks import texts
+    from fetching import texts
     from fetching.packages import Failed as NotFetched
 
     try:

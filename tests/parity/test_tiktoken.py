@@ -77,7 +77,7 @@ def test_languages_sampled(ours, tiktoken_gpt2, languages):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["english", "code", "languages"])
 def test_whole_texts(ours, tiktoken_gpt2, name):
-    from benchmarks import texts  # needs the texts in the cache folder, or the network
+    from fetching import texts  # needs the texts in the cache folder, or the network
 
     text = texts.load(name)
     assert np.array_equal(ours.encode_to_numpy(text, disallowed_special=()), tiktoken_gpt2.encode_ordinary(text))

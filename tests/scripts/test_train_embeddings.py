@@ -121,7 +121,7 @@ def test_a_token_file_is_read_as_a_text_is(train, folder):
 
 
 def test_without_a_text_one_is_fetched(folder, monkeypatch, capsys):
-    from benchmarks import texts
+    from fetching import texts
 
     monkeypatch.setattr(texts, "load", lambda name: " two three" * 50 if name == "english" else "")
     arguments = ["--vocab", str(folder / "vocabulary"), "--out", str(folder / "run"), "--steps", "1", *SMALL]

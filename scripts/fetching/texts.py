@@ -1,4 +1,4 @@
-"""The texts that benchmarks run on: English, code, and one text in 500 languages, fetched once into the cache folder.
+"""The texts that training and benchmarks run on: English, code, one in 500 languages; fetched into the cache folder.
 
 Each is made of the files of a package, in the order of their paths, so that it is the same on every machine.
 """
@@ -7,10 +7,9 @@ import re
 import sys
 
 import fetching
-from fetching import packages
-
 from bpe import files
 from bpe.manifest import SETS, File
+from fetching import packages
 
 SUFFIX = {"english": ".txt", "code": ".py", "languages": ".html"}
 
