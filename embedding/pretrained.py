@@ -1,15 +1,14 @@
-"""Tables that somebody else trained: GPT-2's out of its checkpoint, MiniLM's out of a small quantised model.
+"""Tables that somebody else trained: GPT-2's, out of its checkpoint.
 
-Both files hold far more than the two tables. Of a checkpoint, which may be gigabytes, only the directory at its
-beginning and the tables' own bytes are read.
+The file holds far more than the two tables, and may be gigabytes: only the directory at its beginning and the tables'
+own bytes are read.
 """
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -123,90 +122,3 @@ def _read(path: Any, file: Any, start: int, count: int) -> np.ndarray:
             raise ValueError(f"{path}: the file ends at byte {start + done:,}, where {start + count:,} are needed")
         done += got
     return array
-
-
-# --- ONNX: a protocol buffer ----------------------------------------------------------------------------------------
-
-# field numbers, from onnx.proto: a model's graph, the graph's initialisers, and what a tensor is
-GRAPH, INITIALIZER = 7, 5
-DIMS, DATA_TYPE, NAME, RAW_DATA = 1, 2, 8, 9
-ONNX_DTYPES = {1: "<f4", 3: "i1"}
-
-
-def minilm_tables(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The token table (30522, 384) and the position table (512, 384) of MiniLM-L6, float32, from its quantised model.
-
-    The rows belong to BERT's ids. Each is stored as whole numbers q from -127 to 127 and one scale s: q * s.
-    `python scripts/download_gpt2_vocab.py minilm` fetches the model (Apache-2.0).
-
-    Raises ValueError with the file and the reason for a damaged or another file. Source: onnx/onnx, onnx.proto.
-    """
-    try:
-        model = memoryview(Path(path).read_bytes())
-        tokens, positions = (_dequantised(model, part) for part in ("word", "position"))
-    except (ValueError, TypeError, KeyError) as error:
-        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{path}: not the MiniLM model it should be: {reason}") from None
-    return tokens, positions
-
-
-def _dequantised(model: memoryview, part: str) -> np.ndarray:
-    name = f"inner.embeddings.{part}_embeddings.weight"
-    tensors = dict(_initialisers(model, (f"{name}_q", f"{name}_scale")))
-    return tensors[f"{name}_q"] * tensors[f"{name}_scale"]
-
-
-def _initialisers(model: memoryview, names: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
-    for graph in (value for number, value in fields(model) if number == GRAPH):
-        for tensor in (value for number, value in fields(graph) if number == INITIALIZER):
-            parts = list(fields(tensor))
-            name = next((bytes(value).decode() for number, value in parts if number == NAME), "")
-            if name not in names:
-                continue
-            single = dict(parts)
-            shape = [value for number, value in parts if number == DIMS]
-            dtype = ONNX_DTYPES[single[DATA_TYPE]]
-            yield name, np.frombuffer(bytes(single[RAW_DATA]), dtype).reshape(shape)
-
-
-def fields(message: memoryview) -> Iterator[tuple[int, Any]]:
-    """The (number, value) of each field of a protocol buffer: an int, or bytes as a view.
-
-    A field begins with a varint, number * 8 + wire type: 0 a varint, 1 eight bytes, 2 a length and as many bytes,
-    5 four bytes. Source: protobuf.dev, Encoding.
-
-    >>> [(number, bytes(value)) for number, value in fields(memoryview(bytes([10, 2, 72, 105])))]
-    [(1, b'Hi')]
-    """
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
-        number, kind = key >> 3, key & 7
-        if kind == 0:
-            value, place = _varint(message, place)
-            yield number, value
-            continue
-        if kind == 2:
-            length, place = _varint(message, place)
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"field {number} has wire type {kind}, which there is not")
-        if place + length > len(message):
-            raise ValueError(f"field {number} has {length:,} bytes, {len(message) - place:,} are left: cut short")
-        yield number, message[place:place + length]
-        place += length
-
-
-def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """The integer whose bytes, seven bits each, the lowest first, begin at `place`; and where it ends."""
-    value = 0
-    for shift in range(0, 64, 7):
-        if place == len(message):
-            raise ValueError(f"a number goes on after the last byte, {place:,}: cut short")
-        byte = message[place]
-        place += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, place
-    raise ValueError(f"a number of more than ten bytes ends at byte {place:,}")

@@ -13,11 +13,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
 import fetching  # noqa: E402
+from fetching.minilm import minilm_tables  # noqa: E402
 from page import columns  # noqa: E402
 from page.server import PAGE, policy, serve  # noqa: E402
 
 from bpe import colours  # noqa: E402
-from embedding.pretrained import minilm_tables, read_tensors  # noqa: E402
+from embedding.pretrained import read_tensors  # noqa: E402
 
 EXAMPLES = """\
 examples:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe.pieces import Piece
-from bpe.sentencepiece import BYTE, BYTE_PIECES, CONTROL, UNKNOWN, ModelPiece, SentencePiece, read_model
+from bpe.sentencepiece import BYTE, BYTE_PIECES, CONTROL, UNKNOWN, ModelPiece, SentencePiece, fields, read_model
 
 LEARNED = ["▁h", "ll", "▁he", "llo", "▁▁", "ab", "bc", "abc", "▁", "h", "e", "l", "o", "a", "b", "c", "é"]
 PIECES = [
@@ -209,6 +209,14 @@ def test_a_model_cut_short_anywhere_is_refused(tmp_path):
     data = model([ModelPiece("ab", -1.5)])
     for length in range(len(data)):
         assert refusal(tmp_path, data[:length])
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_protocol_buffer_or_a_value_error(data):
+    try:
+        list(fields(data, 0, len(data)))
+    except ValueError as error:
+        assert str(error)
 
 
 def test_a_model_with_a_byte_changed_is_read_or_refused():

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from embedding import Embedding, InputEmbedding, from_pretrained, nearest
 from embedding.neighbours import cosine
-from embedding.pretrained import fields, minilm_tables, read_tensors
+from embedding.pretrained import read_tensors
 from minigrad import functional
 
 RNG = np.random.default_rng(0)
@@ -118,73 +118,6 @@ def test_tables_of_two_widths_are_no_checkpoint(checkpoint):
     path = checkpoint({"wte.weight": entry("F32", [2, 3], 0, 24), "wpe.weight": entry("F32", [2, 2], 0, 16)}, bytes(24))
     with pytest.raises(ValueError, match=r"wte.weight \(2, 3\) and wpe.weight \(2, 2\) are no tables of one width"):
         from_pretrained(path)
-
-
-# --- the small quantised model ---
-
-
-def varint(n):
-    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
-
-
-def field(number, value):
-    return varint(number << 3) + varint(value) if isinstance(value, int) else varint(number << 3 | 2) + varint(len(value)) + value
-
-
-def onnx_tensor(name, array, data_type):
-    return field(5, b"".join(field(1, n) for n in array.shape) + field(2, data_type) + field(8, name.encode()) + field(9, array.tobytes()))
-
-
-def onnx_model(rows=5, places=3, width=4):
-    tensors = []
-    for part, count in (("word", rows), ("position", places)):
-        q = RNG.integers(-127, 128, (count, width)).astype("i1")
-        scale = RNG.random((count, 1)).astype("f4")
-        name = f"inner.embeddings.{part}_embeddings.weight"
-        tensors += [(q, scale), onnx_tensor(f"{name}_q", q, 3) + onnx_tensor(f"{name}_scale", scale, 1)]
-    (q, s), words, (_, _), positions = tensors
-    other = onnx_tensor("some.bias", np.ones(3, "f4"), 1)
-    return field(1, 8) + field(7, other + words + positions), q * s
-
-
-def test_the_quantised_table_is_whole_numbers_times_a_scale_a_row(tmp_path):
-    model, table = onnx_model()
-    (tmp_path / "model.onnx").write_bytes(model)
-    tokens, positions = minilm_tables(tmp_path / "model.onnx")
-    assert np.array_equal(tokens, table) and tokens.dtype == np.float32 and positions.shape == (3, 4)
-
-
-def test_the_quantised_model_cut_anywhere_is_refused_with_the_file(tmp_path):
-    model, _ = onnx_model()
-    for length in range(len(model)):
-        (tmp_path / "model.onnx").write_bytes(model[:length])
-        with pytest.raises(ValueError, match="model.onnx: not the MiniLM model it should be: "):
-            minilm_tables(tmp_path / "model.onnx")
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_a_protocol_buffer_or_a_value_error(data):
-    try:
-        list(fields(memoryview(data)))
-    except ValueError as error:
-        assert str(error)
-
-
-def test_cat_is_nearer_to_dog_than_to_subpoena(fetched):
-    from bpe.wordpiece import WordPiece
-
-    tokens, positions = minilm_tables(fetched("minilm"))
-    bert = WordPiece.from_file(fetched("bert"))
-    assert tokens.shape == (30522, 384) and positions.shape == (512, 384)
-
-    def vector(word):  # a word of several pieces ("sub", "##po", "##ena") is the mean of their rows
-        return tokens[bert.encode(word)].mean(axis=0)
-
-    cat = vector("cat")
-    assert cosine(cat, vector("dog")) > 0.4 > cosine(cat, vector("subpoena"))
-    assert np.linalg.norm(cat - vector("dog")) < np.linalg.norm(cat - vector("subpoena"))
-    (king, monday), (queen, tuesday) = bert.encode("king monday"), bert.encode("queen tuesday")
-    assert queen in nearest(tokens, king, 3)[0] and nearest(tokens, monday, 1)[0] == [tuesday]
 
 
 def test_any_two_one_hot_vectors_are_the_square_root_of_two_apart():
