@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bpe.alphabet import CHARACTER_TO_BYTE
 from bpe.manifest import SETS, VOCAB_BPE, File
+from bpe.special import has_brackets
 
 PROJECT = "string-to-vectors"
 
@@ -135,7 +136,7 @@ def read_vocabulary(
     lines at the end and a missing "#version" are accepted. Raises ValueError with the file, the line, the reason.
     """
     text, ids = _read_ids(Path(encoder_json))
-    merges = _read_text(Path(vocab_bpe)).rstrip("\n").split("\n")
+    merges = read_text(Path(vocab_bpe)).rstrip("\n").split("\n")
     first = 1
     if merges[0].startswith("#version"):  # the first line alone: GPT-2 has merges that begin with "#" as well
         merges, first = merges[1:], 2
@@ -158,7 +159,7 @@ def read_vocabulary(
     for id, token in enumerate(sorted(ids, key=ids.__getitem__)):
         if token in spelled:
             ranks[spelled[token]] = id
-        elif len(token) > 2 and token[0] + token[-1] in ("<>", "[]"):
+        elif has_brackets(token):
             special_tokens[token] = id
         else:
             raise ValueError(
@@ -228,7 +229,8 @@ def _why_not(merge: str, known: Container[str], ids: dict[str, int], last_id: in
     return f"{merge!r} makes id {ids[token]} after id {last_id}: ids must grow in the order of the merges"
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8, line ends as newlines. ValueError with the line if it is empty or not UTF-8."""
     data = path.read_bytes()
     if not data.strip():
         raise ValueError(f"{path}, line 1: the file is empty ({len(data)} bytes)")
@@ -241,7 +243,7 @@ def _read_text(path: Path) -> str:
 
 def _read_ids(path: Path) -> tuple[str, dict[str, int]]:
     """The text of an encoder.json and what it says: an id for each token, 0 to n-1, each once."""
-    text = _read_text(path)
+    text = read_text(path)
     if not text.lstrip().startswith("{"):
         raise ValueError(f"{path}, line 1: begins with {text[:20]!r}, where a JSON object of tokens and ids should be")
     try:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bpe.alphabet import BYTE_TO_CHARACTER, to_characters
 from bpe.merge import merge_long
+from bpe.special import has_brackets
 
 NAMES = "encoder.json", "vocab.bpe"
 VERSION = "#version: 0.2"
@@ -71,7 +72,7 @@ def save_vocabulary(
 def check_special_tokens(special_tokens: Collection[str]) -> None:
     """ValueError for one that `files.read_vocabulary` would not know for a special token."""
     for token in special_tokens:
-        if len(token) <= 2 or token[0] + token[-1] not in ("<>", "[]"):
+        if not has_brackets(token):
             raise ValueError(f"the files tell a special token by its brackets, <so> or [SO], and {token!r} has none")
 
 

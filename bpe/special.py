@@ -57,3 +57,8 @@ def parts(text: str, special_tokens: Mapping[str, int], allowed: Collection[str]
             yield text[begin : match.start()], special_tokens[match.group()]
             begin = match.end()
     yield text[begin:], None
+
+
+def has_brackets(token: str) -> bool:
+    """Whether it is written like <so> or [SO]: by that GPT-2's files tell a special token, which no merge makes."""
+    return len(token) > 2 and token[0] + token[-1] in ("<>", "[]")

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+from bpe.files import read_text
 from bpe.folding import FOLDED, is_mark
 from bpe.pieces import Cut, Piece, Remembered, checked_ids, numbered, well_formed
 
@@ -47,18 +48,8 @@ class WordPiece:
         ValueError, with the file, the line and the reason, for a file that is empty or not UTF-8, has an empty line or
         a piece twice, or has no [UNK].
         """
-        data = Path(vocab_txt).read_bytes()
-        try:
-            text = data.decode("utf-8-sig").replace("\r\n", "\n")
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise ValueError(
-                f"{vocab_txt}, line {line}: byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8"
-            ) from None
-        if not text.strip():
-            raise ValueError(f"{vocab_txt}, line 1: the file is empty ({len(data)} bytes)")
+        lines = read_text(Path(vocab_txt)).rstrip("\n").split("\n")  # not splitlines: a piece may be what it splits at
         self = cls.__new__(cls)
-        lines = text.rstrip("\n").split("\n")  # not splitlines: a piece may be a character that it splits at
         self._use(lines, lambda id: f"{vocab_txt}, line {id + 1}")
         return self
 

@@ -3,6 +3,15 @@ from __future__ import annotations
 
 import dataclasses
 from numbers import Integral
+from typing import Any
+
+
+def check_size(name: str, size: Any) -> None:
+    """TypeError for a size that is no integer, ValueError for one below 1."""
+    if not isinstance(size, Integral) or isinstance(size, bool):
+        raise TypeError(f"{name} must be an integer, got {size!r}")
+    if size < 1:
+        raise ValueError(f"{name} must be at least 1, got {size}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,11 +40,7 @@ class GPTConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, Integral) or isinstance(value, bool):
-                raise TypeError(f"{field.name} must be an integer, got {value!r}")
-            if value < 1:
-                raise ValueError(f"{field.name} must be at least 1, got {value}")
+            check_size(field.name, getattr(self, field.name))
         if self.n_embd % self.n_head:
             raise ValueError(f"n_embd must be a multiple of n_head: {self.n_embd} is not one of {self.n_head}")
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import Module, Parameter, Tensor, functional, random
+from minigrad.lookup_options import OptionError, checked_padding
 
 
 class Embedding(Module):
@@ -60,18 +61,18 @@ class Embedding(Module):
             if not isinstance(size, Integral) or isinstance(size, bool):
                 raise TypeError(f"{name} must be an integer, got {size!r}")
             if size < 0:
-                raise functional.OptionError(f"{name} is a negative dimension: {size}")
+                raise OptionError(f"{name} is a negative dimension: {size}")
         self.num_embeddings, self.embedding_dim = int(num_embeddings), int(embedding_dim)
-        self.padding_idx = None if padding_idx is None else functional.checked_padding(padding_idx, num_embeddings)
+        self.padding_idx = None if padding_idx is None else checked_padding(padding_idx, num_embeddings)
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse, self.std = scale_grad_by_freq, sparse, std
         for name in self.refused_options:
             if getattr(self, name):
-                raise functional.OptionError(f"{name} has no meaning for {type(self).__name__}: use Embedding")
+                raise OptionError(f"{name} has no meaning for {type(self).__name__}: use Embedding")
         if _weight is None:
             self.weight = Parameter(self._drawn(dtype), requires_grad=not _freeze)
         elif tuple(_weight.shape) != (num_embeddings, embedding_dim):
-            raise functional.OptionError(
+            raise OptionError(
                 f"Shape of weight does not match num_embeddings and embedding_dim: "
                 f"{tuple(_weight.shape)} is not {(num_embeddings, embedding_dim)}"
             )
@@ -96,7 +97,7 @@ class Embedding(Module):
         if not isinstance(embeddings, (Tensor, np.ndarray)):
             embeddings = Tensor(embeddings)
         if embeddings.ndim != 2:
-            raise functional.OptionError(
+            raise OptionError(
                 f"Embeddings parameter is expected to be 2-dimensional, got shape {tuple(embeddings.shape)}"
             )
         layer = cls.__new__(cls)  # not cls(...): a subclass may take a config, and a table says its own size

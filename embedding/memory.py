@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from embedding.config import GPTConfig
+from embedding.config import GPTConfig, check_size
 
 FLOAT, ID = 4, 8  # bytes of a float32 and of an int64
 GPT2_SIZES = {  # Radford et al. 2019, table 2
@@ -64,15 +64,15 @@ def memory_report(config: GPTConfig, batch: int, sequence: int) -> MemoryReport:
     sum after it, and the hidden layer before and after GELU) and n_head T attention weights; the end keeps the last
     norm's input and output, 2 C, and V probabilities. (The fused `linear_cross_entropy` does without the last.)
 
-    Raises ValueError for a batch or a sequence below 1, or a sequence longer than block_size.
+    Raises TypeError for a batch or a sequence that is no integer, ValueError for one below 1 or a sequence longer than
+    block_size.
 
     >>> report = memory_report(GPTConfig(), batch=32, sequence=1024)
     >>> report.table_count, report.one_hot_input, f"{report.table_share:.0%}"
     (38597376, 6587285504, '31%')
     """
     for name, value in (("batch", batch), ("sequence", sequence)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+        check_size(name, value)
     if sequence > config.block_size:
         raise ValueError(f"a sequence of {sequence} tokens is longer than the position table: {config.block_size}")
     width, tokens = config.n_embd, batch * sequence

@@ -10,6 +10,8 @@ from typing import Any
 
 from embedding.embedding import Embedding
 from minigrad import Tensor, functional
+from minigrad.ids import checked_ids
+from minigrad.lookup_options import renormalise
 
 
 class OneHotEmbedding(Embedding):
@@ -27,9 +29,9 @@ class OneHotEmbedding(Embedding):
     refused_options = ("scale_grad_by_freq", "sparse")
 
     def forward(self, ids: Any) -> Tensor:
-        ids = functional.checked_ids(ids, self.num_embeddings)
+        ids = checked_ids(ids, self.num_embeddings)
         if self.max_norm is not None:
-            functional.renormalise(self.weight, ids, self.max_norm, self.norm_type)
+            renormalise(self.weight, ids, self.max_norm, self.norm_type)
         picks = functional.one_hot(ids, self.num_embeddings).astype(self.weight.dtype)  # ids.shape + (V,)
         if self.padding_idx is None:
             return picks @ self.weight

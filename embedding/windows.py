@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from embedding.config import check_size
 from minigrad import random
 
 LLM_C_HEADER = 1024  # bytes: 256 int32, of which 0 is a magic number, 1 the version, 2 the number of tokens
@@ -47,7 +47,7 @@ class SlidingWindows:
     def __init__(self, ids: Any, context_length: int, stride: int | None = None, vocab_size: int | None = None):
         stride = context_length if stride is None else stride
         for name, size in (("context_length", context_length), ("stride", stride)):
-            _at_least_one(name, size)
+            check_size(name, size)
         where = ""
         if isinstance(ids, (str, os.PathLike)):
             where = f"{os.fspath(ids)}: "
@@ -100,7 +100,7 @@ def batches(
     >>> [(x.shape, y.shape) for x, y in batches(windows, batch_size=8)]
     [((8, 4), (8, 4))]
     """
-    _at_least_one("batch_size", batch_size)
+    check_size("batch_size", batch_size)
     count = len(windows) // batch_size if drop_last else -(-len(windows) // batch_size)
     if count == 0:
         raise ValueError(
@@ -172,10 +172,3 @@ def _check_below(ids: np.ndarray, vocab_size: int, where: str) -> None:
                 f"{where}id {part[place]} at position {begin + place} is beyond the vocabulary: it has ids 0 to "
                 f"{vocab_size - 1}"
             )
-
-
-def _at_least_one(name: str, size: Any) -> None:
-    if not isinstance(size, Integral) or isinstance(size, bool):
-        raise TypeError(f"{name} must be an integer, got {size!r}")
-    if size < 1:
-        raise ValueError(f"{name} must be at least 1, got {size}")

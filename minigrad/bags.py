@@ -17,8 +17,8 @@ import numpy as np
 
 from minigrad.engine import as_tensor, is_tensor, operation
 from minigrad.ids import IdTypeError, checked_ids
+from minigrad.lookup_options import OptionError, checked_padding, lookup_with_options, renormalise
 from minigrad.ops import index, place, reshape
-from minigrad.options import OptionError, checked_padding, lookup_with_options, renormalise
 from minigrad.rows import scatter_add
 
 MODES = "sum", "mean", "max"

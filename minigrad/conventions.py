@@ -32,6 +32,7 @@ def matched(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
         dtype = np.promote_types(x.dtype, y.dtype)
     return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
 
+
 def floating(a: Any) -> np.ndarray:
     """`a`, or as float32 if it holds integers or bools: of these the exponential and its kin make floats, as in torch.
 

@@ -12,8 +12,8 @@ import numpy as np
 from minigrad.bags import embedding_bag
 from minigrad.engine import as_tensor
 from minigrad.ids import checked_ids
+from minigrad.lookup_options import OptionError, checked_padding, lookup_with_options, renormalise
 from minigrad.losses import cross_entropy, log_softmax, softmax
-from minigrad.options import OptionError, checked_padding, lookup_with_options, renormalise
 from minigrad.rows import lookup
 from minigrad.rows import scatter_add as scatter_add_operation
 from minigrad.tied_loss import linear_cross_entropy
