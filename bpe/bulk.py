@@ -4,87 +4,113 @@ A text has many pieces and few different ones, so a piece is merged once and the
 
     block -> where pieces begin (split.piece_starts) -> their keys -> their numbers -> the ids of each number, in place
 
-Pieces not known yet are merged together, a step of each at a time. `Encoding` asks for the ids of a block when a text
-is long; the ids are those of `merge.merge`.
+Pieces not known yet are merged together, a step of each at a time (merge_many.py). `Encoding` asks for the ids of a
+block when a text is long, and of many texts at once; the ids are those of `merge.merge`.
 """
+import itertools
 import threading
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from bpe.classes import STAND_IN_ARRAY
-from bpe.merge import NO_TOKEN, merge
-from bpe.split import piece_starts
-from bpe.table import SHORT, PieceTable, padded, piece_keys
+from bpe.merge import merge
+from bpe.merge_many import WIDEST, Tokens, merge_many
+from bpe.split import BETWEEN_TEXTS, blocks, piece_starts, repair_surrogates
+from bpe.table import SHORT, Indices, Pieces, PieceTable, distinct, joined, of_keys, padded, piece_keys
 
 KNOWN = 1 << 19  # pieces kept beside the tokens, at most, and
 KNOWN_IDS = 8 * KNOWN  # their ids, about; beyond that all but the tokens are forgotten
-WIDTHS = (8, 16, 32, 64)  # bytes: unknown pieces up to each are merged together, longer ones alone;
+WIDTHS = (8, 16, 32, WIDEST)  # bytes: unknown pieces up to each are merged together, longer ones alone;
 MERGED = 1 << 14  # so many at once, at most
+BLOCK = 1 << 18  # characters: what is made of a block stays in the processor's cache
+TOGETHER = 16  # blocks whose unknown pieces are merged together
 
-Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.uint32]
-Indices = npt.NDArray[np.intp]
-
-
-class Pieces(NamedTuple):
-    """The pieces of a block: its bytes in UTF-8 (see `table.padded`), where each begins in them and how long it is."""
-
-    data: Bytes
-    starts: Indices  # (N,)
-    lengths: Indices  # (N,)
-
-    def bytes_at(self, which: Indices) -> list[bytes]:
-        """The bytes of some of the pieces."""
-        if len(which) == 0:
-            return []
-        data = self.data.tobytes()
-        starts = self.starts[which]
-        ends = starts + self.lengths[which]
-        return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist())]
 
 
 def cut(block: str) -> Pieces:
-    """The pieces of a text, by GPT-2's pattern; UnicodeEncodeError when it has surrogates.
+    """The pieces of a text, by GPT-2's pattern; surrogates are repaired first (split.repair_surrogates).
 
     >>> pieces = cut("naïve café!")
     >>> pieces.starts.tolist(), pieces.lengths.tolist()
     ([0, 6, 12], [6, 6, 1])
     """
-    text = block.encode()
+    return cut_texts(block, [])[0]
+
+
+def cut_texts(block: str, between: Sequence[int]) -> tuple[Pieces, Indices]:
+    r"""As `cut`, of several texts: at the places `between` stand characters that belong to none of them.
+
+    Each of these is a piece, and which ones they are is the second result.
+
+    >>> pieces, which = cut_texts("one\n two", [3])
+    >>> pieces.starts.tolist(), which.tolist()
+    ([0, 3, 4], [1])
+    """
+    try:
+        text = block.encode()
+    except UnicodeEncodeError:
+        return cut_texts(*_repaired(block, between))
     data = padded(text)
     if len(text) == len(block):
-        starts = piece_starts(data[: len(text)])
+        stand_ins = data[: len(text)]
     else:
-        codes = np.frombuffer(block.encode("utf-32-le"), np.uint32)
-        beyond = (codes >= 0x80).view(np.uint8) + (codes >= 0x800) + (codes >= 0x10000)  # bytes after the first
-        starts = piece_starts(STAND_IN_ARRAY.take(codes))
-        starts[1:] += np.cumsum(beyond, dtype=np.int32).take(starts[1:] - 1, mode="clip")
-    return Pieces(data, starts, np.diff(starts, append=len(text)))
+        stand_ins = STAND_IN_ARRAY.take(np.frombuffer(block.encode("utf-32-le"), np.uint32))
+    if between:
+        stand_ins = stand_ins.copy()
+        stand_ins[between] = BETWEEN_TEXTS
+    starts = piece_starts(stand_ins)
+    which = np.searchsorted(starts, between)
+    if len(text) != len(block):  # from characters to bytes: 10xxxxxx stands inside of a character
+        starts = np.flatnonzero(data[: len(text)].view(np.int8) >= -64).take(starts)
+    return Pieces(data, starts, np.diff(starts, append=len(text))), which
 
 
-def joined(pieces: Collection[bytes]) -> Pieces:
-    """Pieces from their bytes."""
-    lengths = np.fromiter(map(len, pieces), np.intp, len(pieces))
-    return Pieces(padded(b"".join(pieces)), np.cumsum(lengths) - lengths, lengths)
+def _repaired(block: str, between: Sequence[int]) -> tuple[str, list[int]]:
+    begins, ends = [0, *(place + 1 for place in between)], [*between, len(block)]
+    texts = [repair_surrogates(block[begin:end]) for begin, end in zip(begins, ends)]
+    return "\n".join(texts), [end - 1 for end in itertools.accumulate(len(text) + 1 for text in texts[:-1])]
+
+
+def blocks_of_texts(texts: Iterable[str]) -> Iterator[tuple[str, list[int]]]:
+    """Many texts as blocks for `cut`: a newline after each text, and the places of those newlines.
+
+    >>> list(blocks_of_texts(["one", "", "two"]))
+    [('one\\n\\ntwo\\n', [3, 4, 8])]
+    """
+    some: list[str] = []
+    between: list[int] = []
+    size = 0
+    for text in texts:
+        if len(text) > BLOCK:  # what was collected, then all of the text but its end
+            *whole, text = blocks(text, BLOCK)
+            yield "".join(some), between
+            yield from ((block, []) for block in whole)
+            some, between, size = [], [], 0
+        some += text, "\n"
+        size += len(text) + 1
+        between.append(size - 1)
+        if size >= BLOCK:
+            yield "".join(some), between
+            some, between, size = [], [], 0
+    yield "".join(some), between
 
 
 class _Known:
-    """The pieces met so far, by number: the tokens first, each its own id, then what was merged since."""
+    """The pieces met so far, by number: the tokens first, then what was merged since."""
 
-    def __init__(self, ranks: Mapping[bytes, int]) -> None:
-        self.capacity = len(ranks) + KNOWN
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
+        self.capacity = len(tokens.ids) + KNOWN
         self.size = self.used = 0
         self.table = PieceTable(self.capacity)
         self.long: dict[bytes, int] = {}  # the numbers of the pieces that are too long for the table
         self.ids = np.zeros(4 * self.capacity, np.uint32)  # the ids of all pieces, one piece after another:
         self.counts = np.zeros(self.capacity + 1, np.intp)  # how many each has, and
         self.places = np.zeros(self.capacity + 1, np.intp)  # where they begin
-        self.add(joined(ranks), np.fromiter(ranks.values(), np.uint32), np.ones(len(ranks), np.intp))
-        self.tokens = self.size
+        self.add(tokens.pieces, tokens.ids, np.ones(len(tokens.ids), np.intp))
 
     def find(self, pieces: Pieces) -> npt.NDArray[np.int32]:
         """The number of each piece, 0 for those not known; (N,) int32."""
@@ -93,21 +119,31 @@ class _Known:
         numbers[long] = [self.long.get(piece, 0) for piece in pieces.bytes_at(long)]
         return numbers
 
-    def ranks(self, pieces: Pieces) -> npt.NDArray[np.int64]:
-        """The rank of each piece, NO_TOKEN for those that are no token; (N,)."""
-        numbers = self.find(pieces)
-        is_token = (numbers > 0) & (numbers <= self.tokens)
-        ranks = self.ids.take(self.places.take(numbers)).astype(np.int64)
-        ranks[~is_token] = NO_TOKEN
-        return ranks
-
-    def all_ids(self, numbers: npt.NDArray[np.int32]) -> Ids:
-        """The ids of the pieces with these numbers, one piece after another; (N,) in, (T,) out."""
+    def all_ids(self, numbers: npt.NDArray[np.int32]) -> tuple[Ids, Indices]:
+        """The ids of the pieces with these numbers, and where those of each end; (N,) in, (T,) and (N,) out."""
         counts = self.counts.take(numbers, mode="clip")  # in range as they are, so spare the check
         ends = np.cumsum(counts)
         # Id t is, in its piece, the one at t - (where the ids of the piece begin among all).
         shift = np.repeat(self.places.take(numbers, mode="clip") - (ends - counts), counts)
-        return self.ids.take(shift + np.arange(len(shift)), mode="clip")
+        shift += np.arange(len(shift))
+        return self.ids.take(shift, mode="clip"), ends
+
+    def learn(self, pieces: Pieces) -> None:
+        """Merge pieces that are not known, all different, and keep their ids."""
+        order = np.argsort(pieces.lengths, kind="stable")
+        lengths = pieces.lengths[order]
+        begin = 0
+        for width in WIDTHS:
+            end = int(np.searchsorted(lengths, width, side="right"))
+            for first in range(begin, end, MERGED):
+                which = order[first : min(first + MERGED, end)]
+                some = pieces.take(which)
+                self.add(some, *merge_many(self.tokens, some))
+            begin = end
+        alone = pieces.take(order[begin:])
+        each = [merge(piece, self.tokens.ranks) for piece in alone.bytes_at(np.arange(len(alone.starts)))]
+        ids = np.fromiter(itertools.chain.from_iterable(each), np.uint32)
+        self.add(alone, ids, np.fromiter(map(len, each), np.intp))
 
     def add(self, pieces: Pieces, ids: Ids, counts: Indices) -> None:
         """Give new pieces the next numbers; each has `counts` of the `ids`, which stand in the pieces' order."""
@@ -125,67 +161,79 @@ class _Known:
 
 
 class BulkEncoder:
-    """Encodes blocks of text with GPT-2's pattern and the tokens `ranks`, which must have every single byte.
+    """Encodes text with GPT-2's pattern and the tokens `ranks`, which must have every single byte.
 
     >>> ranks = {bytes([byte]): byte for byte in range(256)} | {b"ab": 256, b"bc": 257, b"abc": 258}
-    >>> [ids.tolist() for ids in BulkEncoder(ranks).encode(["abcbc", " ab"])]
-    [[258, 257], [32, 256]]
+    >>> bulk = BulkEncoder(ranks)
+    >>> [ids.tolist() for ids in bulk.encode("abcbc ab")]
+    [[258, 257, 32, 256]]
     """
 
     def __init__(self, ranks: Mapping[bytes, int]) -> None:
-        self._ranks = ranks
+        self._tokens = Tokens(ranks)
         self._lock = threading.Lock()
         self.forget()
 
     def forget(self) -> None:
         """Know the tokens alone again."""
-        self._known = _Known(self._ranks)
+        self._known = _Known(self._tokens)
 
-    def encode(self, blocks: Sequence[str]) -> list[Ids]:
-        """The ids of blocks of text, an array or more for each, in order. UnicodeEncodeError for surrogates.
+    def encode(self, text: str) -> Iterator[Ids]:
+        """The ids of a text, array by array."""
+        return (ids for ids, _ in self._encode((block, []) for block in blocks(text, BLOCK)))
 
-        What is new in several blocks is merged in one go, so first sight is quicker for several at once.
+    def encode_texts(self, texts: Iterable[str]) -> Iterator[tuple[Ids, Indices]]:
+        """The ids of many texts, array by array, with an id of no meaning after each text; and the places of those.
+
+        >>> ranks = {bytes([byte]): byte for byte in range(256)} | {b"ab": 256}
+        >>> [(ids.tolist(), ends.tolist()) for ids, ends in BulkEncoder(ranks).encode_texts(["ab", "", "ab ab"])]
+        [([256, 10, 10, 256, 32, 256, 10], [1, 2, 6])]
         """
-        cuts = [
-            Pieces(data, starts[i : i + KNOWN], lengths[i : i + KNOWN])
-            for data, starts, lengths in map(cut, blocks)
-            for i in range(0, len(starts), KNOWN)
-        ]
-        ids = self._encode(cuts)
-        if self._known.used > KNOWN_IDS:
-            self.forget()
-        return ids
+        return self._encode(blocks_of_texts(texts))
 
-    def _encode(self, cuts: list[Pieces]) -> list[Ids]:
+    def _encode(self, remaining: Iterator[tuple[str, list[int]]]) -> Iterator[tuple[Ids, Indices]]:
+        together = 1  # then more, for what is new in several blocks is merged in one go
+        while some := list(itertools.islice(remaining, together)):
+            cuts = []
+            for block, between in some:
+                (data, starts, lengths), marks = cut_texts(block, between)
+                for i in range(0, len(starts), KNOWN):
+                    here = marks[(marks >= i) & (marks < i + KNOWN)] - i
+                    cuts.append((Pieces(data, starts[i : i + KNOWN], lengths[i : i + KNOWN]), here))
+            yield from self._encode_cuts(cuts)
+            if self._known.used > KNOWN_IDS:
+                self.forget()
+            together = min(2 * together, TOGETHER)
+
+    def _encode_cuts(self, cuts: list[tuple[Pieces, Indices]]) -> Iterator[tuple[Ids, Indices]]:
         known = self._known
-        numbers = [known.find(pieces) for pieces in cuts]
-        missing = [np.flatnonzero(n == 0) for n in numbers]
-        new = {piece for pieces, which in zip(cuts, missing) for piece in pieces.bytes_at(which)}
-        if new:
-            if not self._learn(known, new):  # no room: forget the old, or when these alone are too many, go by halves
-                if len(new) <= KNOWN:
-                    self.forget()
-                    return self._encode(cuts)
-                return self._encode(cuts[: len(cuts) // 2]) + self._encode(cuts[len(cuts) // 2 :])
-            for (data, starts, lengths), which, n in zip(cuts, missing, numbers):
-                n[which] = known.find(Pieces(data, starts[which], lengths[which]))
-        return [known.all_ids(n) for n in numbers]
+        numbers = [known.find(pieces) for pieces, _ in cuts]
+        unknown = [np.flatnonzero(n == 0) for n in numbers]
+        new = [pieces.take(which) for (pieces, _), which in zip(cuts, unknown) if len(which)]
+        if new and not self._learn(known, new):
+            if known.size > len(self._tokens.ids):
+                self.forget()
+                yield from self._encode_cuts(cuts)
+            else:  # too many for an empty table
+                yield from self._encode_cuts(cuts[: len(cuts) // 2])
+                yield from self._encode_cuts(cuts[len(cuts) // 2 :])
+            return
+        for (pieces, marks), n, which in zip(cuts, numbers, unknown):
+            if len(which):
+                n[which] = known.find(pieces.take(which))
+            ids, ends = known.all_ids(n)
+            yield ids, ends[marks] - 1
 
-    def _learn(self, known: _Known, new: set[bytes]) -> bool:
-        """Merge pieces that were not known and keep their ids; False when there is no room for them."""
+    def _learn(self, known: _Known, pieces: list[Pieces]) -> bool:
+        """Merge pieces, equal ones among them, that were not known; False if there is no room for them."""
         with self._lock:
-            pieces = sorted(new, key=len)
-            found = known.find(joined(pieces)).tolist()  # another thread may have been here meanwhile
-            pieces = [piece for piece, number in zip(pieces, found) if not number]
-            if known.size + len(pieces) > known.capacity:
+            short = distinct(np.concatenate([piece_keys(*some)[some.lengths <= SHORT] for some in pieces]))
+            long = {piece for some in pieces for piece in some.bytes_at(np.flatnonzero(some.lengths > SHORT))}
+            new = [some.take(np.flatnonzero(known.find(some) == 0)) for some in (of_keys(short), joined(long))]
+            if known.size + sum(len(some.starts) for some in new) > known.capacity:
                 return False
-            for width in WIDTHS:
-                while group := pieces[: min(bisect_right(pieces, width, key=len), MERGED)]:
-                    pieces = pieces[len(group) :]
-                    known.add(joined(group), *merge_together(known, joined(group)))
-            for piece in pieces:
-                ids = np.array(merge(piece, self._ranks), np.uint32)
-                known.add(joined([piece]), ids, np.array([len(ids)]))
+            for some in new:  # but for those that another thread has merged meanwhile
+                known.learn(some)
             return True
 
 
@@ -200,42 +248,3 @@ def gather(arrays: Iterable[Ids]) -> Ids:
         used += len(ids)
     buffer.resize(used, refcheck=False)
     return buffer
-
-
-def merge_together(known: _Known, pieces: Pieces) -> tuple[Ids, Indices]:
-    """The ids of many pieces, one after another, and how many each has: `merge.merge`, a merge of each at a time.
-
-    A column is a piece, (W, N) with W the longest piece's length in bytes, at most 64. In row k stand where part k
-    begins, and the rank of parts k and k + 1 joined. Rows beyond the last part say that it begins where the piece
-    ends, and rank as no token.
-    """
-    data, starts, lengths = pieces
-    width = int(lengths.max())
-    row = np.arange(width + 1)[:, None]
-    begins = starts + np.minimum(np.arange(width + 2)[:, None], lengths)
-    ends = starts + lengths
-
-    def pair_ranks(begins: Indices, middles: Indices, stops: Indices, ends: Indices) -> npt.NDArray[np.int64]:
-        return known.ranks(Pieces(data, begins, np.where(middles < ends, stops - begins, 0)))
-
-    ranks = pair_ranks(begins[:-2].ravel(), begins[1:-1].ravel(), begins[2:].ravel(), np.tile(ends, width))
-    ranks = np.vstack([ranks.reshape(width, -1), np.full_like(lengths, NO_TOKEN)])
-    columns = np.arange(len(starts))  # of the pieces that still have something to merge
-    left, their = begins, ends
-    while len(columns):
-        lowest = ((ranks << 6) | row).min(axis=0)  # of equal ranks, the leftmost
-        merging = lowest < NO_TOKEN << 6
-        if not merging.all():
-            begins[:, columns[~merging]] = left[:, ~merging]
-            columns, left, ranks = columns[merging], left[:, merging], ranks[:, merging]
-            lowest, their = lowest[merging], their[merging]
-        k = lowest & 63
-        left[:-1] = np.where(row > k, left[1:], left[:-1])
-        ranks[:-1] = np.where(row[:-1] > k, ranks[1:], ranks[:-1])
-        two = np.concatenate([k, np.maximum(k - 1, 0)])  # the two pairs that the new part is in
-        each = np.tile(np.arange(len(columns)), 2)
-        ranks[two, each] = pair_ranks(left[two, each], left[two + 1, each], left[two + 2, each], np.tile(their, 2))
-    is_part = (begins[:-1] < ends).T
-    counts = is_part.sum(axis=1)
-    parts, after = begins[:-1].T[is_part], begins[1:].T[is_part]
-    return known.ranks(Pieces(data, parts, after - parts)).astype(np.uint32), counts

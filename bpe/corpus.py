@@ -1,11 +1,8 @@
 """Documents to ids, a task at a time: what each worker of scripts/encode_corpus.py does.
 
 A corpus may be larger than any memory, so it is encoded in tasks, each some spans of files that are a few megabytes
-together. The ids of the tasks, one after another, are those of the whole, for two reasons:
-
-- A file is cut only where it does not matter: between documents, or in front of whitespace (`next_cut`).
-- Documents are encoded joined, because short ones alone would not be worth a whole array each, and joined in such a
-  way that they come apart again (`CorpusEncoder.together`).
+together. The ids of the tasks, one after another, are those of the whole, because a file is cut only where it does not
+matter: between documents, or in front of whitespace (`next_cut`).
 """
 from __future__ import annotations
 
@@ -21,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bpe.classes import WHITESPACE, ranges
-from bpe.encoding import Encoding, repair_surrogates
+from bpe.encoding import Encoding
+from bpe.split import repaired
 
 HEAD = 1024  # characters at the beginning of a document that decide whether it is for validation, and
 HEAD_BYTES = 4 * HEAD  # how many bytes have them for certain
@@ -33,7 +31,7 @@ BEFORE_SPACE = re.compile(
     b"(?=[\t-\r ])" + b"".join(b"(?<!" + re.escape(character.encode()) + b")" for character in SPACES)
 )
 
-Ids = npt.NDArray[np.uint32]
+Ids = npt.NDArray[np.unsignedinteger[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +94,6 @@ class CorpusEncoder:
                 f"than {np.iinfo(dtype).max:,}"
             )
         self.encoding, self.settings, self.dtype = encoding, settings, dtype
-        self.sizes = np.zeros(encoding.n_vocab, np.uint32)  # of the tokens, in bytes
-        for token in encoding.token_byte_values():
-            self.sizes[encoding.encode_single_token(token)] = len(token)
 
     def encode(self, task: Sequence[Span]) -> Encoded:
         """The ids of a task. ValueError with the file and the place for text that is not what it should be."""
@@ -129,7 +124,6 @@ class CorpusEncoder:
 
         is_val = np.array([self.is_val(head) for head in heads], bool)
         documents = np.array(ends, bool)
-        ids = ids.astype(self.dtype)
         chosen = np.repeat(is_val, counts)
         train, val = (ids[~chosen], ids[chosen]) if is_val.any() else (ids, ids[:0])
         return Encoded((train, val), (int((documents & ~is_val).sum()), int((documents & is_val).sum())), failures)
@@ -137,46 +131,18 @@ class CorpusEncoder:
     def together(self, texts: Sequence[str]) -> tuple[Ids, npt.NDArray[np.intp]]:
         """The ids of texts, <|endoftext|> after each, and how many each has with it: (T,) and (number of texts,).
 
-        The texts are encoded joined by newlines. Such a newline is a piece, and what is on both sides of it is cut as
-        if it stood alone, if the text before ends in no whitespace, and that after begins with one whitespace
-        character at most: no alternative of the pattern takes whitespace after something else, and of a run in front
-        of something else `\\s+(?!\\S)` takes all but the last. So more whitespace at a text's ends is put aside, two
-        pieces by the same rule. The id of each newline is then <|endoftext|>'s to take.
-
         >>> import bpe
         >>> ids, counts = CorpusEncoder(bpe.get_encoding("gpt2"), Settings()).together(["one", "two\\n", ""])
         >>> ids.tolist(), counts.tolist()
         ([505, 50256, 11545, 198, 50256, 50256], [2, 3, 1])
         """
-        eot = self.encoding.eot_token
-        parts = [outer_whitespace(text) for text in texts]
-        cores = [core for _, core, _ in parts if core]
-        joined = "".join(f"{core}\n" for core in cores)
-        ids = self.encoding.encode_to_numpy(joined, disallowed_special=())
-        sizes = np.fromiter(map(len, cores) if joined.isascii() else (len(c.encode()) for c in cores), np.intp)
-        wanted = np.cumsum(sizes + 1)  # where the newlines end, in bytes
-        ends = np.cumsum(self.sizes.take(ids, mode="clip"), dtype=np.intp)  # in range as they are: spare the check
-        newlines = np.searchsorted(ends, wanted)
-        if not np.array_equal(ends.take(newlines), wanted):
-            raise ValueError(f"{self.encoding!r} has a pattern that joins documents: GPT-2's is needed")
-        ids[newlines] = eot
-
-        counts = np.zeros(len(texts), np.intp)
-        places: list[int] = []  # where ids are inserted, and
-        inserted: list[int] = []  # which
-        after_core = iter(newlines.tolist())
-        begin = 0
-        for i, (before, core, after) in enumerate(parts):
-            end = next(after_core) + 1 if core else begin
-            extra = 0
-            if before or after or not core:
-                outer = [self.encoding.encode_ordinary(space) for space in (before, after)]
-                extra = len(outer[0]) + len(outer[1]) + (not core)
-                places += [begin] * len(outer[0]) + [end - 1 if core else begin] * (extra - len(outer[0]))
-                inserted += outer[0] + outer[1] + [eot] * (not core)
-            counts[i] = end - begin + extra
-            begin = end
-        return (np.insert(ids, places, inserted) if places else ids), counts
+        arrays, ends, size = [np.zeros(0, self.dtype)], [np.zeros(1, np.intp)], 0
+        for ids, places in self.encoding.encode_documents(texts, self.encoding.eot_token):
+            arrays.append(ids.astype(self.dtype))
+            ends.append(places + (size + 1))
+            size += len(ids)
+        ends_of_all = np.concatenate(ends)
+        return np.concatenate(arrays), ends_of_all[1:] - ends_of_all[:-1]
 
     def texts(self, span: Span) -> tuple[list[str], str]:
         """The texts of a span, and why it could not be read, or ""."""
@@ -220,7 +186,7 @@ class CorpusEncoder:
                 names = ", ".join(map(repr, record)) or "none"
                 reason = f"field {field!r} is {found}, not a string" if found else f"no field {field!r}; it has {names}"
                 if found == "str":
-                    return whole_characters(record[field])
+                    return repaired(record[field])
         except (ValueError, RecursionError) as error:
             reason = str(error)
         place = at + sum(len(line) + 1 for line in data.split(b"\n")[:number])
@@ -241,20 +207,6 @@ class CorpusEncoder:
             return False
         digest = hashlib.blake2b(head.encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") < self.settings.val_fraction * 2**64
-
-
-def outer_whitespace(text: str) -> tuple[str, str, str]:
-    r"""A text in three: whitespace but for its last character, what begins and ends otherwise, whitespace.
-
-    >>> outer_whitespace("\n\n  one two\n")
-    ('\n\n ', ' one two', '\n')
-    """
-    rest = text.lstrip(SPACES)
-    if not rest:
-        return text, "", ""
-    begin = max(len(text) - len(rest) - 1, 0)
-    end = len(text.rstrip(SPACES))
-    return text[:begin], text[begin:end], text[end:]
 
 
 def next_cut(data: bytes | bytearray, at: int, kind: str, separator: bytes) -> int | None:
@@ -326,11 +278,3 @@ def head_of(data: bytes) -> str:
     """The first characters of a document, from its first bytes."""
     return data[:HEAD_BYTES].decode("utf-8", "replace")[:HEAD]
 
-
-def whole_characters(text: str) -> str:
-    """A text without lone surrogates, which JSON can write: U+FFFD in their place."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return repair_surrogates(text)
-    return text

@@ -12,8 +12,8 @@ import numpy as np
 
 from bpe import special
 from bpe.bulk import cut
-from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, matcher, repair_surrogates, repaired, split
-from bpe.table import SHORT, Keys, PieceTable, piece_keys
+from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, matcher, repaired, split
+from bpe.table import SHORT, Keys, PieceTable, distinct, piece_keys
 
 Text = str | os.PathLike[str]
 Texts = Text | Iterable[Text]
@@ -83,10 +83,7 @@ class ArrayCounter:
             self._of_short_texts.update(split(repaired(text)))
             return
         for block in blocks(text):
-            try:
-                pieces = cut(block)
-            except UnicodeEncodeError:
-                pieces = cut(repair_surrogates(block))
+            pieces = cut(block)
             is_short = pieces.lengths <= SHORT
             self._long.update(pieces.bytes_at(np.flatnonzero(~is_short)))
             keys = piece_keys(*pieces)[is_short]
@@ -99,7 +96,7 @@ class ArrayCounter:
 
     def _number(self, keys: Keys) -> None:
         """Give the pieces with these keys, which may repeat, the next numbers."""
-        different = np.unique(keys.view([("", keys.dtype)] * 2)).view(keys.dtype).reshape(-1, 2)
+        different = distinct(keys)
         self._keys.append(different)
         size = self._size + len(different)
         if size < len(self._counts):

@@ -66,14 +66,15 @@ def matcher(pattern: str) -> Callable[[str], Iterator[str]]:
 
 
 # The same in whole arrays. The kind of a character, from its stand-in; a kind below 2 is whitespace.
-SPACE, OTHER_WHITESPACE, LETTER, NUMBER, OTHER = range(5)
+SPACE, OTHER_WHITESPACE, BETWEEN, LETTER, NUMBER, OTHER = range(6)
 KINDS = bytes(
     SPACE if c == " " else OTHER_WHITESPACE if c in "\t\n\v\f\r"
     else LETTER if c.isalpha() else NUMBER if c.isdigit() else OTHER
     for c in map(chr, range(128))
-) + bytes(128)  # fmt: skip
+) + bytes([BETWEEN]) * 128  # fmt: skip
+BETWEEN_TEXTS = 0xFF  # in the place of a stand-in: here a text ends, and after it the next one begins
 
-ENDS_ALONE = np.array([chr(code) in "sdmt" for code in range(128)])
+ENDS_ALONE = np.array([chr(code) in "sdmt" for code in range(256)])
 SURROGATE = re.compile("[\\ud800-\\udfff]")
 
 
@@ -88,6 +89,7 @@ def piece_starts(stand_ins: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
     - Whitespace begins one after something else, and right before something else.
     - An apostrophe that begins a piece, with a contraction's ending after it, is a piece with that ending and no
       more: the next piece begins where the ending ends.
+    - BETWEEN_TEXTS is a piece, and what stands before it and after it is cut as if it stood alone.
 
     >>> piece_starts(np.frombuffer(b"I'm  here, 1st", np.uint8)).tolist()
     [0, 1, 3, 4, 9, 10, 12]
@@ -105,9 +107,10 @@ def piece_starts(stand_ins: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
     after &= kinds[:-1] != SPACE
     inside = blank[1:] & blank[:-1]  # whitespace after whitespace: begins a piece only right before something else
     after &= ~inside
-    inside[:-1] &= ~blank[2:]
+    inside[:-1] &= kinds[2:] > BETWEEN
     inside[-1:] = False
     after |= inside
+    after |= kinds[1:] == BETWEEN
     _separate_contractions(stand_ins, starts)
     return np.flatnonzero(starts[:n])
 

@@ -6,16 +6,47 @@ equal keys are equal pieces, so nothing is ever taken for something else.
 By hand: " the" is 20 74 68 65. Read as little-endian integers, with the length 4 in the last byte of the second,
 its key is (0x65687420, 0x0400000000000000).
 """
+from collections.abc import Collection
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 SHORT = 15  # bytes of the longest piece that has a key
 
 Keys = npt.NDArray[np.uint64]  # (N, 2)
+Indices = npt.NDArray[np.intp]
 
 # What stays of 16 bytes, for a piece of each length; nothing for those that are too long.
 _KEEP = np.array([*((((1 << 8 * n) - 1) & (2**64 - 1), (1 << 8 * n) - 1 >> 64) for n in range(16)), (0, 0)], np.uint64)
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd, their bits without a pattern
+
+
+class Pieces(NamedTuple):
+    """Pieces as they stand in some bytes (see `padded`): where each begins in them and how long it is."""
+
+    data: npt.NDArray[np.uint8]
+    starts: Indices  # (N,)
+    lengths: Indices  # (N,)
+
+    def take(self, which: Indices) -> "Pieces":
+        """Some of the pieces."""
+        return Pieces(self.data, self.starts[which], self.lengths[which])
+
+    def bytes_at(self, which: Indices) -> list[bytes]:
+        """The bytes of some of the pieces."""
+        if len(which) == 0:
+            return []
+        data = self.data.tobytes()
+        starts = self.starts[which]
+        ends = starts + self.lengths[which]
+        return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist())]
+
+
+def joined(pieces: Collection[bytes]) -> Pieces:
+    """Pieces from their bytes."""
+    lengths = np.fromiter(map(len, pieces), np.intp, len(pieces))
+    return Pieces(padded(b"".join(pieces)), np.cumsum(lengths) - lengths, lengths)
 
 
 def padded(data: bytes) -> npt.NDArray[np.uint8]:
@@ -39,6 +70,15 @@ def piece_keys(
     keys &= _KEEP.take(lengths, axis=0)
     keys[:, 1] |= lengths.astype(np.uint64) << np.uint64(56)
     return keys
+
+
+def of_keys(keys: Keys) -> Pieces:
+    """The pieces that have these keys.
+
+    >>> of_keys(piece_keys(padded(b"one two"), np.array([4]), np.array([3]))).bytes_at(np.array([0]))
+    [b'two']
+    """
+    return Pieces(padded(keys.tobytes()), np.arange(len(keys)) * 16, (keys[:, 1] >> np.uint64(56)).astype(np.intp))
 
 
 class PieceTable:
@@ -80,18 +120,32 @@ class PieceTable:
         return numbers
 
     def add(self, keys: Keys, numbers: npt.NDArray[np.integer]) -> None:
-        """Give pieces their numbers, (N, 2) and (N,); the pieces must differ and not be in the table."""
+        """Give pieces their numbers, (N, 2) and (N,). None may be in the table; of equal ones one number is found."""
         self._low[numbers] = keys[:, 0]
         self._high[numbers] = keys[:, 1]
         slots = self._hash(keys)
         while len(numbers):
-            free = self._slots[slots] == 0
+            free = self._slots.take(slots) == 0
             self._slots[slots[free]] = numbers[free]  # of several that want the same slot, one gets it
-            homeless = self._slots[slots] != numbers
-            numbers, slots = numbers[homeless], (slots[homeless] + 1) & (len(self._slots) - 1)
+            there = self._slots.take(slots)
+            homeless = np.flatnonzero((self._low[there] != keys[:, 0]) | (self._high[there] != keys[:, 1]))
+            keys, numbers, slots = keys[homeless], numbers[homeless], (slots[homeless] + 1) & (len(self._slots) - 1)
 
     def _hash(self, keys: Keys) -> npt.NDArray[np.intp]:
         mixed = keys[:, 0] * _MIX[0]
         mixed += keys[:, 1] * _MIX[1]
         mixed >>= self._shift  # the highest bits, which all lower ones had a part in
         return mixed.view(np.intp)
+
+
+def distinct(keys: Keys) -> Keys:
+    """Each of the keys once, in no particular order; (N, 2) in, (M, 2) out.
+
+    >>> keys = piece_keys(padded(b"one one two"), np.array([0, 4, 8]), np.array([3, 3, 3]))
+    >>> len(distinct(keys))
+    2
+    """
+    numbers = np.arange(1, len(keys) + 1)
+    table = PieceTable(len(keys))
+    table.add(keys, numbers)
+    return keys[table.find(keys) == numbers]

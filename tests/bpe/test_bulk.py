@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from bpe import bulk
 from bpe.merge import merge
-from bpe.split import blocks, split
-from bpe.table import PieceTable, padded, piece_keys
+from bpe.split import repaired, split
+from bpe.table import PieceTable, distinct, joined, of_keys, padded, piece_keys
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
 RANKS = BYTES | {b"ab": 256, b"bc": 257, b"abc": 258, b" a": 259, b"abcabcabcabcabcabc": 260, b"\x00\x00": 261}
@@ -23,17 +23,35 @@ def one_by_one(text, ranks=RANKS):
     return ids
 
 
-@given(st.lists(texts, max_size=4))
-def test_ids_are_those_of_each_piece(some):
+@given(texts, st.integers(1, 20))
+def test_ids_are_those_of_each_piece(text, block):
     encoder = bulk.BulkEncoder(RANKS)
-    for _ in range(2):  # at first sight, and known
-        ids = encoder.encode(some)
-        assert np.concatenate([np.zeros(0, np.uint32), *ids]).tolist() == [i for text in some for i in one_by_one(text)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "BLOCK", block)
+        for _ in range(2):  # at first sight, and known
+            assert [i for ids in encoder.encode(text) for i in ids.tolist()] == one_by_one(text)
+
+
+@given(st.lists(st.one_of(texts, st.text("\ud83d\udc4da' ", max_size=6)), max_size=6), st.integers(1, 20))
+def test_texts_encoded_together_have_the_ids_of_each_alone(some, block):
+    encoder = bulk.BulkEncoder(RANKS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "BLOCK", block)
+        found, ids_of_text = [], []
+        for ids, ends in encoder.encode_texts(some):
+            for place, id in enumerate(ids.tolist()):
+                if place in ends:
+                    found.append(ids_of_text)
+                    ids_of_text = []
+                else:
+                    ids_of_text.append(id)
+        assert found == [one_by_one(repaired(text)) for text in some]
+        assert ids_of_text == []
 
 
 @given(st.lists(st.binary(max_size=20), unique=True))
 def test_keys_tell_pieces_apart(pieces):
-    data, starts, lengths = bulk.joined(pieces)
+    data, starts, lengths = joined(pieces)
     keys = [tuple(key) for key in piece_keys(data, starts, lengths).tolist()]
     short = [key for key, piece in zip(keys, pieces) if len(piece) <= 15]
     assert len(set(short)) == len(short)
@@ -45,15 +63,15 @@ def test_a_table_finds_what_was_added_and_nothing_else(pieces, added):
     table = PieceTable(60)
     known, others = pieces[:added], pieces[added:]
     for i, piece in enumerate(known, 1):
-        table.add(piece_keys(*bulk.joined([piece])), np.array([i]))
-    assert table.find(piece_keys(*bulk.joined(known + others))).tolist() == [*range(1, len(known) + 1), *[0] * len(others)]
+        table.add(piece_keys(*joined([piece])), np.array([i]))
+    assert table.find(piece_keys(*joined(known + others))).tolist() == [*range(1, len(known) + 1), *[0] * len(others)]
 
 
 def test_pieces_that_fall_on_one_slot_all_find_a_place():
     table = PieceTable(7)  # 16 slots
     pieces = [b"%d" % i for i in range(7)]
-    table.add(piece_keys(*bulk.joined(pieces)), np.arange(1, 8))
-    assert table.find(piece_keys(*bulk.joined([*pieces, b"other"]))).tolist() == [1, 2, 3, 4, 5, 6, 7, 0]
+    table.add(piece_keys(*joined(pieces)), np.arange(1, 8))
+    assert table.find(piece_keys(*joined([*pieces, b"other"]))).tolist() == [1, 2, 3, 4, 5, 6, 7, 0]
 
 
 def test_the_last_bytes_of_a_text_can_be_read():
@@ -63,14 +81,20 @@ def test_the_last_bytes_of_a_text_can_be_read():
 def test_what_is_known_is_bounded(monkeypatch):
     monkeypatch.setattr(bulk, "KNOWN", 50)
     monkeypatch.setattr(bulk, "KNOWN_IDS", 1000)
+    monkeypatch.setattr(bulk, "BLOCK", 60)
     encoder = bulk.BulkEncoder(RANKS)
     for n in range(20):
         text = " ".join(f"w{i}x" for i in range(n * 40, n * 40 + 40)) + " " + "z" * 200
-        assert [i for ids in encoder.encode(list(blocks(text, 60))) for i in ids.tolist()] == one_by_one(text)
+        assert [i for ids in encoder.encode(text) for i in ids.tolist()] == one_by_one(text)
         assert encoder._known.size <= len(RANKS) + 50
         assert len(encoder._known.ids) <= 4 * (len(RANKS) + 50)
 
 
-def test_surrogates_are_not_taken_for_text():
-    with pytest.raises(UnicodeEncodeError):
-        bulk.BulkEncoder(RANKS).encode(["a\ud800"])
+def test_surrogates_are_repaired():
+    assert [ids.tolist() for ids in bulk.BulkEncoder(RANKS).encode("a\ud83d\udc4d \ud800")] == [one_by_one("a👍 \ufffd")]
+
+
+@given(st.lists(st.sampled_from([b"", b"a", b"b", b"ab", b"fifteen letters"]), max_size=12))
+def test_keys_are_counted_once_and_tell_their_pieces(some):
+    pieces = of_keys(distinct(piece_keys(*joined(some))))
+    assert sorted(pieces.bytes_at(np.arange(len(pieces.starts)))) == sorted(set(some))

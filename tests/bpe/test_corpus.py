@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import bpe
 from bpe import Encoding
 from bpe.classes import stand_ins
-from bpe.corpus import SPACES, CorpusEncoder, Settings, Span, next_cut, outer_whitespace
+from bpe.corpus import SPACES, CorpusEncoder, Settings, Span, next_cut
 from bpe.split import GPT2_PATTERN, split
 
 # Characters that take part in every rule of the pattern: whitespace of one to three bytes, what Python takes for
@@ -91,7 +91,6 @@ def test_a_cut_inside_a_document_is_where_a_piece_begins(text, at):
 
 def test_the_whitespace_is_that_of_the_pattern_and_not_that_of_python():
     assert set(SPACES) == {chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and stand_ins(chr(c)) in "\t\n\v\f\r "}
-    assert outer_whitespace("\x1ca\x1c") == ("", "\x1ca\x1c", "")
 
 
 def test_a_long_document_costs_its_own_span_alone(tmp_path, encoder, monkeypatch):

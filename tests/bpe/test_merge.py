@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpe import bulk
 from bpe.merge import merge, merge_long, merge_steps
+from bpe.merge_many import Tokens, merge_many
+from bpe.table import joined
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
 
@@ -44,8 +45,7 @@ def test_every_way_of_merging_follows_the_rule(ranks, piece):
 
 @given(vocabularies(), st.lists(pieces, min_size=1, max_size=20))
 def test_merging_together_is_merging_each(ranks, many):
-    known = bulk._Known(ranks)
-    ids, counts = bulk.merge_together(known, bulk.joined(many))
+    ids, counts = merge_many(Tokens(ranks), joined(many))
     assert [part.tolist() for part in np.split(ids, np.cumsum(counts)[:-1])] == [plainly(piece, ranks) for piece in many]
 
 

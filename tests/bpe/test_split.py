@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bpe import classes
 from bpe import split as split_module
-from bpe.split import ASCII_PATTERN, blocks, piece_starts, split
+from bpe.split import ASCII_PATTERN, BETWEEN_TEXTS, blocks, piece_starts, split
 
 # characters of which neighbours matter: letters of contractions, the apostrophe, every kind of space, other scripts
 ODD = "aZ' \n\t\r09.,sdmtlvre!é中\u00a0\u3000Ж५🙂\u1c89\u200d\u0301\x1c\x85\u2028"
@@ -50,6 +50,18 @@ def test_whole_arrays_cut_where_the_pattern_cuts(text):
     pieces = split(text)
     assert "".join(pieces) == text
     assert piece_starts(as_array(text)).tolist() == starts_of(pieces)
+
+
+@given(st.lists(st.text(" '\nsl.9", max_size=6), max_size=6))
+def test_texts_cut_together_are_cut_as_each_alone(texts):
+    array = as_array("\n".join(texts)).copy()
+    between = np.cumsum([len(text) + 1 for text in texts[:-1]], dtype=int) - 1
+    array[between] = BETWEEN_TEXTS
+    expected, begin = [], 0
+    for text in texts:
+        expected += [begin + start for start in starts_of(split(text))] + [begin + len(text)]
+        begin += len(text) + 1
+    assert piece_starts(array).tolist() == expected[:-1]  # after the last text nothing stands
 
 
 @given(st.one_of(odd_text, st.text(" '\nsl.", max_size=60)), st.integers(1, 9))
