@@ -1,18 +1,20 @@
 """save and load: what a model has learned, as a safetensors file, which torch opens and writes too.
 
-The file is a header with names, shapes and dtypes, and the numbers as they are in memory; nothing in it is ever run.
-A parameter that two modules share is in it once, under its first name. Where the other names belong stands in the
-header, `{"head.weight": "wte.weight"}`, in the way of safetensors.torch.save_model.
+The file is the length of a header, in 8 bytes; the header, in JSON: the dtype, shape and place of each tensor by its
+name; and the numbers as they are in memory, little-endian. Nothing in it is ever run. A parameter that two modules
+share is in it once, under its first name. Where the other names belong stands in the header, `{"head.weight":
+"wte.weight"}`, in the way of safetensors.torch.save_model.
 
 Source of the format: huggingface/safetensors, README.
 """
 from __future__ import annotations
 
 import contextlib
-import importlib
+import json
+import math
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,12 @@ from minigrad.module import Module
 from minigrad.tensor import Tensor
 
 FORMAT = {"format": "pt"}  # transformers opens no file whose header does not name its framework
+DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8",
+    "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?", "BF16": "<u2",
+}  # fmt: skip
+CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items() if code != "BF16"}
+LONGEST_HEADER = 100_000_000  # bytes, as in the format's own reader
 
 
 def save(what: Module | Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -35,7 +43,7 @@ def save(what: Module | Mapping[str, Any], path: str | os.PathLike[str]) -> None
         model.load_state_dict(load("model.safetensors"))
 
     Raises TypeError for a name that is no string or a value of another type, and names it; OSError with the path if it
-    cannot be written; ImportError without safetensors (the extra `weights`).
+    cannot be written.
     """
     state = what.state_dict() if isinstance(what, Module) else what
     if not isinstance(state, Mapping):
@@ -46,41 +54,114 @@ def save(what: Module | Mapping[str, Any], path: str | os.PathLike[str]) -> None
     for name, array in arrays.items():
         kept = first_name.setdefault((array.ctypes.data, array.shape, array.strides, array.dtype), name)
         if kept == name or name in FORMAT:
-            tensors[name] = np.asarray(array, order="C")  # safetensors takes the bytes as they lie, whatever the order
+            tensors[name] = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
         else:
             metadata[name] = kept
-    write(Path(path), _safetensors().save(tensors, metadata=metadata))
+    write(Path(path), _packed(tensors, metadata))
+
+
+def _packed(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
+    """The bytes of a safetensors file. The widest numbers come first, so that all of them are aligned."""
+    header: dict[str, Any] = {"__metadata__": metadata}
+    names, end = sorted(tensors, key=lambda name: -tensors[name].itemsize), 0
+    for name in names:
+        array, begin, end = tensors[name], end, end + tensors[name].nbytes
+        header[name] = {"dtype": CODES[array.dtype], "shape": array.shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *(tensors[name].data for name in names)])
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """The state_dict that `save`, or torch by way of safetensors, wrote: for `Module.load_state_dict`.
 
-    Each Tensor has memory of its own, but the names of a shared parameter have the same.
-
-    Raises ValueError with the path for a file that is damaged, no safetensors file, or of numbers that NumPy does not
-    have (bfloat16); OSError with the path if it cannot be read; ImportError without safetensors (the extra `weights`).
+    Each Tensor has memory of its own, but the names of a shared parameter have the same. Raises as `read_tensors`.
     """
-    _safetensors()
-    from safetensors import SafetensorError, safe_open
-
-    state: dict[str, Tensor] = {}
-    open(path, "rb").close()  # Python's own errors, which name the path
-    try:
-        with safe_open(path, "numpy") as file:
-            names = file.keys()
-            for name in names:
-                try:
-                    state[name] = as_tensor(file.get_tensor(name))
-                except TypeError:
-                    dtype = file.get_slice(name).get_dtype()
-                    raise ValueError(f"{path}: {name} is of dtype {dtype}, which NumPy does not have") from None
-            metadata = file.metadata() or {}
-    except SafetensorError as error:
-        raise ValueError(f"{path}: damaged, or no safetensors file: {error}") from None
+    tensors, metadata = read_tensors(path)
+    state = {name: as_tensor(array) for name, array in tensors.items()}
     for name, kept in metadata.items():
         if kept in state and name not in state and name not in FORMAT:
             state[name] = state[kept]
     return state
+
+
+def read_tensors(
+    path: str | os.PathLike[str], names: Iterable[str] | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The tensors of a safetensors file, and the metadata of its header.
+
+    names: all if None. Else of the file, which may be gigabytes, only the header and these tensors are read; a name may
+    stand in the file with something in front, as in "transformer.wte.weight". BF16, which NumPy does not have, is the
+    upper half of a float32, and becomes one.
+
+    Raises ValueError with the path and the reason: cut short, no such tensor (the message lists what there is), a dtype
+    that NumPy does not have, a shape that does not fit its bytes; OSError with the path if it cannot be read.
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            header, begin = _read_header(file, size)
+        except (ValueError, RecursionError) as error:
+            raise _damaged(path, error) from None
+        metadata = header.pop("__metadata__", {})
+        found = {name: name if names is None else _full_name(path, header, name) for name in names or header}
+        places = {name: _place(path, full, header[full], size - begin) for name, full in found.items()}
+        end = max((stop for _, _, _, stop in places.values()), default=0)
+        if names is None and end != size - begin:
+            raise _damaged(path, f"the tensors take {end:,} bytes, and {size - begin:,} are there")
+        return {name: _read(file, begin, *place) for name, place in places.items()}, metadata
+
+
+def _damaged(path: Any, reason: object) -> ValueError:
+    return ValueError(f"{path}: damaged, or no safetensors file: {reason}")
+
+
+def _read_header(file: Any, size: int) -> tuple[dict[str, Any], int]:
+    """The header of a safetensors file, and where the tensors begin."""
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(size - 8, LONGEST_HEADER):
+        raise ValueError(f"of its {size:,} bytes the header would be {length:,}")
+    header = json.loads(file.read(length).decode())
+    if not isinstance(header, dict) or not isinstance(header.get("__metadata__", {}), dict):
+        raise ValueError(f"the header is a JSON {type(header).__name__}, where names and tensors should be")
+    return header, 8 + length
+
+
+def _full_name(path: Any, header: dict[str, Any], name: str) -> str:
+    names = [name] if name in header else [other for other in header if other.endswith(f".{name}")]
+    if len(names) != 1:
+        there = ", ".join(list(header)[:8]) + (", ..." if len(header) > 8 else "")
+        raise ValueError(f"{path}: {len(names) or 'no'} tensors are called {name}; there are {there or 'none'}")
+    return names[0]
+
+
+def _place(path: Any, name: str, entry: Any, room: int) -> tuple[str, list[int], int, int]:
+    """dtype, shape, start and stop of a tensor by its entry of the header, after a check of every number in it."""
+    try:
+        dtype, shape, (start, stop) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        whole = all(type(number) is int and number >= 0 for number in (*shape, start, stop))
+    except (TypeError, KeyError, ValueError):
+        whole = False
+    if not whole:
+        raise _damaged(path, f"{name} should have dtype, shape and data_offsets, its entry is {entry!r}")
+    if dtype not in DTYPES:
+        raise ValueError(f"{path}: {name} is of dtype {dtype}; {', '.join(DTYPES)} can be read")
+    wanted = math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize
+    if stop - start != wanted:
+        raise _damaged(path, f"{name}, {dtype} {shape}, takes {wanted:,} bytes, its offsets span {stop - start:,}")
+    if stop > room:
+        raise _damaged(path, f"{name} ends at byte {stop:,} of {room:,}: the file is cut short")
+    return dtype, shape, start, stop
+
+
+def _read(file: Any, begin: int, dtype: str, shape: list[int], start: int, stop: int) -> np.ndarray:
+    data = np.empty(stop - start, np.uint8)
+    file.seek(begin + start)
+    file.readinto(data)
+    array = data.view(DTYPES[dtype]).reshape(shape)
+    if dtype == "BF16":
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _checked(name: Any, value: Any) -> np.ndarray:
@@ -92,13 +173,6 @@ def _checked(name: Any, value: Any) -> np.ndarray:
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise TypeError(f"{name!r} must be floats of at most 64 bits, integers or bools; got {array.dtype}")
     return array
-
-
-def _safetensors() -> Any:
-    try:
-        return importlib.import_module("safetensors.numpy")
-    except ImportError:
-        raise ImportError("saving needs safetensors, which is not installed: pip install '.[weights]'") from None
 
 
 def write(path: Path, data: bytes) -> None:

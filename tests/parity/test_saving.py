@@ -1,6 +1,9 @@
 """A table trained here opens in torch, and one trained there opens here: bit for bit, ties and all."""
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 import minigrad
 from embedding import GPTConfig, InputEmbedding, TiedHead
@@ -14,7 +17,7 @@ CONFIG = GPTConfig(n_head=1, vocab_size=7, block_size=4, n_embd=3)
 
 @pytest.fixture(scope="module")
 def safetensors_torch(torch):
-    return pytest.importorskip("safetensors.torch", reason="pip install '.[weights]' brings safetensors")
+    return pytest.importorskip("safetensors.torch", reason="pip install '.[parity]' brings safetensors")
 
 
 class Ours(Module):
@@ -87,13 +90,30 @@ def test_there_and_back_is_the_same_bits_in_each_dtype(torch, safetensors_torch,
         assert same_bits(loaded[name], tensor) and same_bits(back[name], tensor)
 
 
+@given(
+    st.dictionaries(
+        st.text(max_size=5).filter(lambda name: name not in ("__metadata__", "format")),
+        arrays.arrays(st.sampled_from(["f8", ">f4", "f2", "i8", "u2", "u1", "?"]), arrays.array_shapes(min_dims=0, min_side=0)),
+        max_size=4,
+    )
+)
+def test_any_file_written_here_is_read_by_the_formats_own_reader(tmp_path_factory, state):
+    reader = pytest.importorskip("safetensors.numpy", reason="pip install '.[parity]' brings safetensors")
+    path = tmp_path_factory.mktemp("any") / "state"
+    save(state, path)
+    theirs = reader.load_file(path)
+    assert theirs.keys() == state.keys()
+    for name, array in state.items():
+        assert theirs[name].shape == array.shape and theirs[name].tobytes() == array.astype(array.dtype.newbyteorder("<")).tobytes()
+
+
 def test_the_header_names_a_framework_as_transformers_asks(safetensors_torch, trained, tmp_path):
     save(trained, tmp_path / "model.safetensors")
     with safetensors_torch.safe_open(tmp_path / "model.safetensors", "pt") as file:
         assert file.metadata() == {"format": "pt", "head.weight": "input.wte.weight"}
 
 
-def test_the_two_tables_are_found_by_gpt2s_names_without_safetensors_too(safetensors_torch, trained, tmp_path):
+def test_the_two_tables_are_found_by_gpt2s_names(safetensors_torch, trained, tmp_path):
     save(trained, tmp_path / "model.safetensors")
     layer = from_pretrained(tmp_path / "model.safetensors")
     assert layer.wte.weight.tolist() == trained.input.wte.weight.tolist()

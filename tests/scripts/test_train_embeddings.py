@@ -318,13 +318,6 @@ def test_a_run_is_not_begun_over_another_nor_resumed_where_there_is_none(train, 
     assert contents(folder / "run") == before
 
 
-def test_a_missing_extra_is_named_before_anything_is_done(train, folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    code, _, err = train("run", "--steps", "2")
-    assert code == 1 and "pip install '.[weights]'" in err
-    assert contents(folder / "run") == {}
-
-
 @pytest.mark.parametrize(
     "arguments, reason",
     [([], "--out is missing"), (["--out", "x", "--steps", "0"], "--steps is 0"), (["--out", "x", "--lr", "-1"], "--lr")],
