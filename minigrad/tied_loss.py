@@ -3,10 +3,15 @@
 With N = 2,048 tokens and GPT-2's V = 50,257 the logits are 400 MB, and their gradient as much again. Here a few hundred
 tokens go through at a time: their logits, their loss and their share of the gradient, then the same memory serves
 the next. (The idea: Liger's FusedLinearCrossEntropy, Hsu and others, arXiv 2410.10989.)
+
+Those logits still outgrow the caches, so all that can be done to a block of them is done while it is there: twice they
+are gone through, a block of columns (of the vocabulary) at a time, first from products to exponentials and their sums,
+then, with the sums known, to both gradients. Threads take different columns.
 """
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,11 +19,12 @@ import numpy as np
 from minigrad.engine import as_tensor, is_recording, operation
 from minigrad.losses import check_reduction, checked_targets
 from minigrad.ops import index, place, reshape
-from minigrad.threads import in_parts
+from minigrad.threads import in_parts, one_blas_thread
 
 LOGITS = 64 << 20  # bytes of logits held at a time
+BLOCK = 1 << 18  # logits worked on at a time: they, and what they are made of, are in a core's caches
 THREAD_SHARE = 1 << 16  # logits that are worth a second thread
-BLOCK = 2048  # rows of the weight's gradient made at a time, so that no second array of its size is needed
+STRETCHES = 8  # that the columns are cut into, for threads to share: a fixed number, for sums are made in each
 
 
 def linear_cross_entropy(
@@ -97,35 +103,58 @@ def _losses_and_gradients(
     hidden: np.ndarray, weight: np.ndarray, targets: np.ndarray, share: Any, wanted: tuple[bool, bool]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """The loss of each token, and the gradients of the sum of share * loss (share: a number, or one for each)."""
-    (N, C), V = hidden.shape, len(weight)
+    N, V = len(hidden), len(weight)
     share = np.broadcast_to(np.asarray(share, hidden.dtype), N)[:, None]
     losses = np.empty(N, hidden.dtype)
-    gradients = {}
-    if wanted[0]:
-        gradients["hidden"] = np.empty_like(hidden)
-    if wanted[1]:
-        gradients["weight"] = np.empty_like(weight) if N else np.zeros_like(weight)
+    d_hidden = np.empty_like(hidden) if wanted[0] else None
+    d_weight = (np.empty_like(weight) if N else np.zeros_like(weight)) if wanted[1] else None
     chunks = max(1, math.ceil(N * V * hidden.itemsize / LOGITS))
     chunk = max(1, math.ceil(N / chunks))  # tokens; of equal chunks none is small
     buffer = np.empty((chunk, V), hidden.dtype)
-    block = np.empty((min(BLOCK, V), C), hidden.dtype)
-    for start in range(0, N, chunk):
-        part = slice(start, start + chunk)
-        h, y = hidden[part], targets[part]
-        z = np.matmul(h, weight.T, out=buffer[:len(h)])
-        losses[part], sums = _exponentials(z, y)
-        z[np.arange(len(y)), y] -= sums  # P - Y = z / sums; with P near 1 at the target nothing is lost this way
-        scale = share[part] / sums[:, None]  # dividing the C numbers of a token, not its V
-        if wanted[0]:
-            dh = np.matmul(z, weight, out=gradients["hidden"][part])
-            dh *= scale
-        if wanted[1]:
-            _add_product(gradients["weight"], z, h * scale, block, first=start == 0)
-    return losses, gradients
+    exponentials = _exponentials if _are_small(hidden, weight) else _exponentials_below_max
+    with one_blas_thread():
+        for start in range(0, N, chunk):
+            part = slice(start, start + chunk)
+            h, y = hidden[part], targets[part]
+            z = buffer[:len(h)]
+            losses[part], sums = exponentials(h, weight, y, z)
+            z[np.arange(len(y)), y] -= sums  # P - Y = z / sums; with P near 1 at the target nothing is lost this way
+            scale = share[part] / sums[:, None]  # dividing the C numbers of a token, not its V
+            dh = d_hidden[part] if d_hidden is not None else None
+            _both_products(z, h * scale, weight, dh, d_weight, first=start == 0)
+            if dh is not None:
+                dh *= scale
+    gradients = {"hidden": d_hidden, "weight": d_weight}
+    return losses, {name: gradient for name, gradient in gradients.items() if gradient is not None}
 
 
-def _exponentials(z: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(losses, sums): z becomes e^(z - max) in place, row by row, and sums are its rows' sums."""
+def _are_small(hidden: np.ndarray, weight: np.ndarray) -> bool:
+    """Whether e^z is far from overflow, and from 0, for every logit z: for |z| <= |h| |w| (Cauchy and Schwarz).
+
+    Then no maximum need be taken out of the logits: what it multiplies P and its sum by cancels. "Far" is such that
+    sums of V of them, times a weight, and what is divided by them, do not come near the limits either.
+    """
+    h, w = (math.sqrt(np.einsum("nc,nc->n", x, x).max(initial=0)) for x in (hidden, weight))
+    largest = np.exp(h * w) * len(weight) * max(w, 1)
+    return bool(largest < math.sqrt(np.finfo(hidden.dtype).max))  # not so for nan
+
+
+def _exponentials(h: np.ndarray, weight: np.ndarray, targets: np.ndarray, z: np.ndarray) -> tuple[Any, Any]:
+    """(losses, sums): z becomes e^(h @ weight.T), and sums are its rows' sums."""
+    sums = np.zeros((STRETCHES, len(z)), z.dtype)
+
+    def work(stretch: int, columns: slice) -> None:
+        block = np.matmul(h, weight[columns].T, out=z[:, columns])
+        np.exp(block, out=block)
+        sums[stretch] += block @ np.ones(block.shape[1], z.dtype)  # BLAS is quicker at it than block.sum(1)
+
+    _over_columns(work, z)
+    total = sums.sum(0)
+    return np.log(total / z[np.arange(len(z)), targets]), total
+
+
+def _exponentials_below_max(h: np.ndarray, weight: np.ndarray, targets: np.ndarray, z: np.ndarray) -> tuple[Any, Any]:
+    """The same for logits of any size, and so the clear way: z becomes e^(h @ weight.T - its row's maximum)."""
     losses, sums = np.empty(len(z), z.dtype), np.empty(len(z), z.dtype)
 
     def rows(start: int, stop: int) -> None:
@@ -137,16 +166,46 @@ def _exponentials(z: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.nd
             sums[n] = row.sum()
             losses[n] = np.log(sums[n]) - at_target
 
+    _over_columns(lambda _, columns: np.matmul(h, weight[columns].T, out=z[:, columns]), z)
     in_parts(rows, len(z), at_least=1 + THREAD_SHARE // z.shape[1])
     return losses, sums
 
 
-def _add_product(out: np.ndarray, z: np.ndarray, h: np.ndarray, block: np.ndarray, first: bool) -> None:
-    """out += z.T @ h, a block of rows at a time; the first time it is written, not added to."""
-    for start in range(0, len(out), len(block)):
-        rows = slice(start, start + len(block))
-        if first:
-            np.matmul(z[:, rows].T, h, out=out[rows])
-        else:
-            product = np.matmul(z[:, rows].T, h, out=block[:len(out[rows])])
-            out[rows] += product
+def _both_products(
+    z: np.ndarray, h: np.ndarray, weight: np.ndarray,
+    d_hidden: np.ndarray | None, d_weight: np.ndarray | None, first: bool,
+) -> None:
+    """d_hidden = z @ weight, and d_weight += z.T @ h (= the first time); one that is None is not wanted."""
+    sums = np.zeros((STRETCHES, *h.shape), h.dtype)
+
+    def work(stretch: int, columns: slice) -> None:
+        block = z[:, columns]
+        if d_hidden is not None:
+            sums[stretch] += block @ weight[columns]
+        if d_weight is not None and first:
+            np.matmul(block.T, h, out=d_weight[columns])
+        elif d_weight is not None:
+            d_weight[columns] += block.T @ h
+
+    if d_hidden is not None or d_weight is not None:
+        _over_columns(work, z)
+    if d_hidden is not None:
+        sums.sum(0, out=d_hidden)
+
+
+def _over_columns(work: Callable[[int, slice], Any], z: np.ndarray) -> None:
+    """work(stretch, columns) for every block of columns of z; blocks of one stretch in order, in one thread.
+
+    What is summed over the columns is summed in each stretch, then over the stretches: in the same order for any
+    number of threads.
+    """
+    n, V = z.shape
+    width = max(1, BLOCK // max(1, n))
+    ends = [V * i // STRETCHES for i in range(STRETCHES + 1)]
+
+    def part(first: int, last: int) -> None:
+        for stretch in range(first, last):
+            for start in range(ends[stretch], ends[stretch + 1], width):
+                work(stretch, slice(start, min(start + width, ends[stretch + 1])))
+
+    in_parts(part, STRETCHES, at_least=1 + THREAD_SHARE * STRETCHES // max(1, z.size))

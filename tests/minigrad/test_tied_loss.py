@@ -27,6 +27,7 @@ def small_chunks(monkeypatch):
     """A few tokens and a few rows at a time, so that small inputs see every seam."""
     monkeypatch.setattr(tied_loss, "LOGITS", 400)
     monkeypatch.setattr(tied_loss, "BLOCK", 3)
+    monkeypatch.setattr(tied_loss, "THREAD_SHARE", 1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -41,7 +42,8 @@ def test_it_is_cross_entropy_of_the_product(data, reduction, dtype):
     targets = np.where(rng.random(shape) < data.draw(st.sampled_from([0, 0.4, 1])), -100, rng.integers(0, V, shape))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tied_loss, "LOGITS", data.draw(st.sampled_from([1, 100, 400])))
-        patch.setattr(tied_loss, "BLOCK", data.draw(st.integers(1, 12)))
+        patch.setattr(tied_loss, "BLOCK", data.draw(st.integers(1, 40)))
+        patch.setattr(tied_loss, "THREAD_SHARE", data.draw(st.sampled_from([1, 1 << 16])))
         got = linear_cross_entropy(hidden, weight, targets, reduction=reduction)
         upstream = rng.normal(size=got.shape).astype(dtype)
         ours = grad(got, [hidden, weight], [upstream])
@@ -150,10 +152,73 @@ def test_the_number_of_threads_changes_nothing(monkeypatch):
     assert len(set(results)) == 1
 
 
+def test_the_number_of_threads_of_the_blas_changes_nothing():
+    get, put = threads._openblas_threads()
+    before, results = get(), set()
+    try:
+        for count in (1, 2):
+            put(count)
+            hidden, weight, targets = drawn(150, 64, 3000, dtype=np.float32)
+            loss = linear_cross_entropy(hidden, weight, targets)
+            loss.backward()
+            results.add((loss.data.tobytes(), hidden.grad.data.tobytes(), weight.grad.data.tobytes()))
+    finally:
+        put(before)
+    assert len(results) == 1
+
+
 def test_it_says_that_it_can_be_differentiated_once_only():
     hidden, weight, targets = drawn(2, 2, 3)
     with pytest.raises(RuntimeError, match="differentiated once only"):
         linear_cross_entropy(hidden, weight, targets).backward(create_graph=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@settings(max_examples=100)
+@given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([0, 1e-20, 0.1, 1, 3, 10, 30, 100, 1e4, 1e20]), st.booleans())
+@np.errstate(all="ignore")
+def test_with_and_without_the_maximum_it_is_the_same(dtype, seed, C, size, sure):
+    """On both sides of the bound below which no maximum is taken out: up to it both ways are right, beyond it one is."""
+    rng = np.random.default_rng(seed)
+    hidden, weight = (rng.normal(size=shape).astype(dtype) for shape in ((7, C), (9, C)))
+    targets = rng.integers(0, 9, 7)
+    if sure:  # the target's logit is the largest
+        hidden = weight[targets] / np.linalg.norm(weight[targets], axis=1, keepdims=True)
+    hidden *= np.asarray(size, dtype)
+    ways = []
+    for small in (tied_loss._are_small(hidden, weight), False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tied_loss, "_are_small", lambda *_, small=small: small)
+            h, w = leaf(hidden), leaf(weight)
+            loss = linear_cross_entropy(h, w, targets, reduction="none")
+            ways.append((loss, *grad(loss.sum(), [h, w])))
+    eps = np.finfo(dtype).eps
+    largest = min(np.abs(hidden.astype(float) @ weight.T.astype(float)).max(), np.log(np.finfo(dtype).max))
+    for ours, clear in zip(*ways):
+        tolerance = 64 * eps * (1 + largest)  # what rounding a logit does to its exponential
+        np.testing.assert_allclose(ours.data, clear.data, rtol=tolerance, atol=tolerance * max(1, min(size, 1e4)))
+
+
+@pytest.mark.parametrize("dtype, below, beyond", [("float32", 40, 44), ("float64", 350, 354)])
+@np.errstate(all="ignore")
+def test_logits_are_small_as_long_as_their_exponentials_are_far_from_overflow(dtype, below, beyond):
+    table = np.ones((9, 1), dtype)
+    for z, small in [(0, True), (below, True), (beyond, False), (1e30, False), (np.inf, False), (np.nan, False)]:
+        assert tied_loss._are_small(np.array([[0], [-z]], dtype), table) == small
+    assert not tied_loss._are_small(table, table * np.asarray(1e25, dtype)), "its norm overflows, or a sum of rows might"
+    assert not tied_loss._are_small(table * 0, table * np.asarray(np.inf, dtype))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38, 1e20])
+@pytest.mark.parametrize("where_", ["hidden", "weight"])
+def test_what_is_not_finite_comes_out_as_in_the_clear_version(where_, value):
+    arrays = {"hidden": np.float32([[1, 0], [2, 1]]), "weight": np.float32([[1, 1], [0, 1], [3, 0]])}
+    arrays[where_][1, 1] = value
+    ours = [leaf(array) for array in arrays.values()]
+    theirs = [leaf(array) for array in arrays.values()]
+    got = linear_cross_entropy(*ours, [0, 2], reduction="none")
+    clear = cross_entropy(theirs[0] @ theirs[1].T, [0, 2], reduction="none")
+    np.testing.assert_allclose(got.data, clear.data, rtol=1e-6)
 
 
 def test_an_overflow_is_not_hidden_and_does_not_warn():
