@@ -8,6 +8,7 @@ the rule to them, and puts them back, so that a table of any length costs the sa
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ class Optimizer:
     (`optimizer.lr = 0.01`) and may change between steps.
 
     Raises ValueError for no parameters, for one that is the result of an operation, and for options out of range;
-    TypeError for what is no Tensor.
+    TypeError for what is no Tensor, and for options that are no numbers.
     """
 
     options: tuple[str, ...] = ()  # attributes that state_dict() keeps
@@ -45,6 +46,17 @@ class Optimizer:
         self.params = list({id(p): p for p in params}.values())
         self.steps = [0] * len(self.params)
         self.state: list[dict[str, np.ndarray]] = [{} for _ in self.params]
+
+    def _set(self, **options: Any) -> None:
+        """All of `options` as attributes, once they are checked."""
+        self._check(options)
+        for name in self.options:
+            setattr(self, name, options[name])
+
+    @staticmethod
+    def _check(options: dict[str, Any]) -> None:
+        """TypeError or ValueError for an option that no step could be taken with."""
+        raise NotImplementedError
 
     @property
     def remembers(self) -> tuple[str, ...]:
@@ -105,7 +117,8 @@ class Optimizer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state_dict()` was taken: the next step is the same to the last bit.
 
-        Raises ValueError that names what is missing, unknown, or of another shape or dtype; nothing has changed then.
+        Raises ValueError that names what is missing, unknown, out of range, or of another shape or dtype; nothing has
+        changed then.
         """
         arrays = {name: np.asarray(value) for name, value in state.items()}
         stepped = [i for i in range(len(self.params)) if f"{i}.step" in arrays]
@@ -119,10 +132,17 @@ class Optimizer:
             (shape, dtype), array = expected[name], arrays[name]
             if array.shape != shape or (dtype and array.dtype != dtype):
                 problems.append(f"{name} is {array.dtype} {array.shape}, not {dtype or 'a number'} {shape}")
+            elif name.endswith(".step") and not (array.dtype.kind in "iu" and array > 0):
+                problems.append(f"{name} is {array}, not a count from 1")
+        options = {name: arrays[name].tolist() for name in self.options if name in arrays}
+        if not problems:
+            try:
+                self._check(options)
+            except (TypeError, ValueError) as error:
+                problems.append(str(error))
         if problems:
             raise ValueError(f"this state is not one of this {type(self).__name__}: " + "; ".join(sorted(problems)))
-        for name in self.options:
-            setattr(self, name, arrays[name].tolist())
+        self._set(**options)
         self.steps = [int(arrays[f"{i}.step"]) if i in stepped else 0 for i in range(len(self.params))]
         self.state = [
             {name: arrays[f"{i}.{name}"].copy() for name in self.remembers} if i in stepped else {}
@@ -147,17 +167,27 @@ class SGD(Optimizer):
     """
 
     options = ("lr", "momentum", "weight_decay", "dampening", "nesterov")
+    lr: float
+    momentum: float
+    dampening: float
+    nesterov: bool
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, weight_decay: float = 0,
         *, dampening: float = 0, nesterov: bool = False,
     ):  # fmt: skip
         super().__init__(params)
-        _check(lr=lr, momentum=momentum, weight_decay=weight_decay)
-        if nesterov and (momentum <= 0 or dampening != 0):
+        self._set(lr=lr, momentum=momentum, weight_decay=weight_decay, dampening=dampening, nesterov=nesterov)
+
+    @staticmethod
+    def _check(options: dict[str, Any]) -> None:
+        for name in ("lr", "momentum", "weight_decay"):
+            _demand_number(name, options[name])
+        _demand_number("dampening", options["dampening"], np.finfo(float).min, valid="any finite number is valid")
+        if not isinstance(options["nesterov"], (bool, np.bool_)):
+            raise TypeError(f"nesterov must be True or False, got {options['nesterov']!r}")
+        if options["nesterov"] and (options["momentum"] <= 0 or options["dampening"] != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
-        self.dampening, self.nesterov = dampening, nesterov
 
     @property
     def remembers(self) -> tuple[str, ...]:
@@ -205,6 +235,9 @@ class Adam(Optimizer):
     """
 
     options: tuple[str, ...] = ("lr", "betas", "eps", "weight_decay")
+    lr: float
+    betas: tuple[float, float]
+    eps: float
     decoupled = False
 
     def __init__(
@@ -212,11 +245,19 @@ class Adam(Optimizer):
         weight_decay: float = 0,
     ):  # fmt: skip
         super().__init__(params)
-        _check(lr=lr, eps=eps, weight_decay=weight_decay)
+        self._set(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
+
+    @staticmethod
+    def _check(options: dict[str, Any]) -> None:
+        for name in ("lr", "eps", "weight_decay"):
+            _demand_number(name, options[name])
+        betas = options["betas"]
+        if not isinstance(betas, (tuple, list)):
+            raise TypeError(f"betas must be two numbers, (beta1, beta2), got {betas!r}")
+        if len(betas) != 2:
+            raise ValueError(f"Invalid betas: {betas!r}; two numbers, (beta1, beta2), are valid")
         for i, beta in enumerate(betas):
-            if not 0 <= beta < 1:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}; 0 or more, and less than 1, are valid")
-        self.lr, self.betas, self.eps, self.weight_decay = lr, betas, eps, weight_decay
+            _demand_number(f"beta parameter at index {i}", beta, below=1, valid="0 or more, and less than 1, is valid")
 
     @property
     def remembers(self) -> tuple[str, ...]:
@@ -234,10 +275,19 @@ class Adam(Optimizer):
                 p *= shrink
             elif decay:
                 g = g + decay * p
-            m += (1 - beta1) * (g - m)
+            t = g - m  # the one temporary: as many arrays as these hardly fit the cache
+            t *= 1 - beta1
+            m += t
             v *= beta2
-            v += (1 - beta2) * g * g
-            p -= size * m / (np.sqrt(v) / correction + eps)
+            np.multiply(g, 1 - beta2, out=t)
+            t *= g
+            v += t
+            np.sqrt(v, out=t)
+            t /= correction
+            t += eps
+            np.divide(m, t, out=t)
+            t *= size
+            p -= t
 
         return update
 
@@ -290,7 +340,10 @@ def _rows_in_a_block(array: np.ndarray) -> int:
     return max(1, BLOCK // max(1, math.prod(array.shape[1:])))
 
 
-def _check(**options: float) -> None:
-    for name, value in options.items():
-        if not 0 <= value < math.inf:
-            raise ValueError(f"Invalid {name}: {value}; 0 or more is valid")
+def _demand_number(
+    name: str, value: Any, least: float = 0, below: float = math.inf, valid: str = "0 or more is valid"
+) -> None:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not least <= float(value) < below:
+        raise ValueError(f"Invalid {name}: {value}; {valid}")

@@ -201,6 +201,12 @@ def test_a_state_that_does_not_fit_changes_nothing():
         ({"1.step": np.array(3)}, "1.step is unknown"),
         ({"lr": None}, "lr is missing"),
         ({"0.exp_avg_sq": None}, "0.exp_avg_sq is missing"),
+        ({"lr": np.array(-1.0)}, "Invalid lr: -1.0; 0 or more is valid"),
+        ({"eps": np.array("small")}, "eps must be a number, got 'small'"),
+        ({"betas": np.array([0.9, 1.0])}, "Invalid beta parameter at index 1: 1.0"),
+        ({"betas": np.array([0.9])}, r"betas is float64 \(1,\), not a number \(2,\)"),
+        ({"0.step": np.array(1.5)}, "0.step is 1.5, not a count from 1"),
+        ({"0.step": np.array(-1)}, "0.step is -1, not a count from 1"),
     ]:
         bad = {name: value for name, value in {**good, **change}.items() if value is not None}
         with pytest.raises(ValueError, match=message):
@@ -250,6 +256,16 @@ def test_weight_decay_with_a_row_sparse_gradient_is_refused_before_anything_move
     (ValueError, "Invalid weight_decay", lambda: AdamW([leaf([1.0])], weight_decay=-1)),
     (ValueError, "Invalid beta parameter at index 1: 1.0", lambda: Adam([leaf([1.0])], betas=(0.9, 1.0))),
     (ValueError, "Nesterov", lambda: SGD([leaf([1.0])], 0.1, nesterov=True)),
+    (TypeError, "nesterov must be True or False, got 'no'", lambda: SGD([leaf([1.0])], 0.1, 0.9, nesterov="no")),
+    (TypeError, "lr must be a number, got '0.1'", lambda: SGD([leaf([1.0])], "0.1")),
+    (TypeError, "lr must be a number, got None", lambda: AdamW([leaf([1.0])], None)),
+    (TypeError, "momentum must be a number, got True", lambda: SGD([leaf([1.0])], 0.1, True)),
+    (ValueError, "Invalid dampening: nan; any finite number", lambda: SGD([leaf([1.0])], 0.1, 0.9, dampening=float("nan"))),
+    (TypeError, r"betas must be two numbers, \(beta1, beta2\), got 0.9", lambda: Adam([leaf([1.0])], betas=0.9)),
+    (ValueError, r"Invalid betas: \(0.9,\); two numbers", lambda: Adam([leaf([1.0])], betas=(0.9,))),
+    (ValueError, r"Invalid betas: \(0.9, 0.99, 0.999\)", lambda: Adam([leaf([1.0])], betas=(0.9, 0.99, 0.999))),
+    (TypeError, "beta parameter at index 0 must be a number, got None", lambda: Adam([leaf([1.0])], betas=(None, 0.9))),
+    (ValueError, "Invalid eps: inf", lambda: Adam([leaf([1.0])], eps=float("inf"))),
 ])  # fmt: skip
 def test_bad_options(error, message, make):
     with pytest.raises(error, match=message):
