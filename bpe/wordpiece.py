@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+from bpe import special
 from bpe.files import read_text
 from bpe.folding import FOLDED, is_mark
 from bpe.pieces import Cut, Piece, Remembered, checked_ids, numbered, well_formed
@@ -63,7 +64,7 @@ class WordPiece:
         self._vocabulary = vocabulary
         self._bytes = [piece.removeprefix("##").encode() for piece in vocabulary]
         self._longest = max(map(len, vocabulary))
-        self._special = [token for token in SPECIAL_TOKENS if token in self._ids]
+        self._special = {token: self._ids[token] for token in SPECIAL_TOKENS if token in self._ids}
         self._cuts = Remembered(self._cut)
 
     @property
@@ -80,11 +81,10 @@ class WordPiece:
         ("all", or a collection of them), and text like any other if not. Surrogates are as in `well_formed`.
         """
         ids: list[int] = []
-        for part, special in self._parts(well_formed(text)[0], allowed_special):
-            if special:
-                ids.append(self._ids[part])
-            else:
-                ids += [id for word in part.translate(FOLDED).split() for id, _, _ in self._cuts[word]]
+        for part, special_id in special.parts(well_formed(text)[0], self._special, self._allowed(allowed_special)):
+            ids += [id for word in part.translate(FOLDED).split() for id, _, _ in self._cuts[word]]
+            if special_id is not None:
+                ids.append(special_id)
         return ids
 
     def tokens(self, text: str, *, allowed_special: Collection[str] | str = "all") -> list[Piece]:
@@ -97,27 +97,23 @@ class WordPiece:
         pieces = []
         clean, origin = well_formed(text)
         begin = 0
-        for part, special in self._parts(clean, allowed_special):
-            if special:
-                pieces.append(self._piece(self._ids[part], origin[begin], origin[begin + len(part)]))
-            else:
-                for id, start, end in self._spans(part):
-                    pieces.append(self._piece(id, origin[begin + start], origin[begin + end]))
+        for part, special_id in special.parts(clean, self._special, self._allowed(allowed_special)):
+            for id, start, end in self._spans(part):
+                pieces.append(self._piece(id, origin[begin + start], origin[begin + end]))
             begin += len(part)
+            if special_id is not None:
+                end = begin + len(self._vocabulary[special_id])
+                pieces.append(self._piece(special_id, origin[begin], origin[end]))
+                begin = end
         return pieces
 
-    def _parts(self, text: str, allowed_special: Collection[str] | str) -> Iterator[tuple[str, bool]]:
-        """Cut `text` around the special tokens in it: its parts, and whether each is such a token."""
-        allowed = self._special if allowed_special == "all" else sorted(allowed_special)
-        for token in allowed:
+    def _allowed(self, allowed_special: Collection[str] | str) -> Collection[str]:
+        if allowed_special == "all":
+            return self._special
+        for token in sorted(allowed_special):
             if token not in self._special:
-                raise ValueError(f"{token!r} is no special token of this vocabulary; there are {self._special}")
-        if not allowed:
-            yield text, False
-            return
-        any_of_them = "|".join(map(re.escape, allowed))
-        for i, part in enumerate(re.split(f"({any_of_them})", text)):
-            yield part, i % 2 == 1
+                raise ValueError(f"{token!r} is no special token of this vocabulary; there are {list(self._special)}")
+        return allowed_special
 
     def _cut(self, word: str) -> Cut:
         """Cut a folded word: the longest match, again and again."""

@@ -12,7 +12,7 @@ class IdTypeError(TypeError, RuntimeError):
     """Ids of a type that cannot name a row. (A TypeError by Python's custom, a RuntimeError by torch's.)"""
 
 
-def checked_ids(ids: Any, num_rows: int | None = None, what: str = "id") -> np.ndarray:
+def checked_ids(ids: Any, num_rows: int | None = None) -> np.ndarray:
     """`ids` as an integer array, every one of them within [0, num_rows), or only not negative where that is None.
 
     NumPy would read True as a mask and -1 as the last row without a word; here both are refused.
@@ -32,15 +32,13 @@ def checked_ids(ids: Any, num_rows: int | None = None, what: str = "id") -> np.n
     if array.dtype.kind not in "iu":
         first = f", the first is {array.flat[0]!r}" if array.size else ""
         valid = "and more" if num_rows is None else f"to {num_rows - 1}"
-        raise IdTypeError(
-            f"{what}s must be integers, got {array.dtype} of shape {array.shape}{first}; valid are 0 {valid}"
-        )
+        raise IdTypeError(f"ids must be integers, got {array.dtype} of shape {array.shape}{first}; valid are 0 {valid}")
     limit = float("inf") if num_rows is None else num_rows
     if array.size and (array.min() < 0 or array.max() >= limit):
         place = np.unravel_index(np.argmax((array < 0) | (array >= limit)), array.shape)
         where = f" at position {place[0] if len(place) == 1 else tuple(map(int, place))}" if place else ""
         if num_rows is None:
-            raise IndexError(f"{what} {array[place]}{where} is out of range: {what}s are 0 or more")
-        valid = f"takes {what}s 0 to {num_rows - 1}" if num_rows else f"takes no {what}"
-        raise IndexError(f"{what} {array[place]}{where} is out of range: a table of {num_rows} rows {valid}")
+            raise IndexError(f"id {array[place]}{where} is out of range: ids are 0 or more")
+        valid = f"takes ids 0 to {num_rows - 1}" if num_rows else "takes no id"
+        raise IndexError(f"id {array[place]}{where} is out of range: a table of {num_rows} rows {valid}")
     return array

@@ -9,12 +9,13 @@ import numpy as np
 PRECISION, LINE_WIDTH, THRESHOLD, EDGE = 4, 80, 1000, 3
 
 
-def tensor_text(array: np.ndarray, suffixes: list[str], prefix: str = "tensor(") -> str:
+def tensor_text(array: np.ndarray, suffixes: list[str]) -> str:
     """`array` as torch would print it, with `suffixes` ("requires_grad=True", ...) after the numbers.
 
     >>> print(tensor_text(np.array([[1.5, -2.0]], np.float32), ["requires_grad=True"]))
     tensor([[ 1.5000, -2.0000]], requires_grad=True)
     """
+    prefix = "tensor("
     facts: list[str] = []
     if array.size == 0:
         body = "[]"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from benchmarks import pairs
@@ -46,8 +47,8 @@ def timed(quick: bool, heap: str) -> Iterator[pairs.Row]:
     for torchs_sparse, bound in ((False, STEP_BOUNDS[heap]), (True, 1.0)):
         theirs = f"nn.Embedding, sparse={torchs_sparse}"
         yield pairs.compare(
-            f"row-sparse SGD step, N = {STEP}; {heap}", _step(table, STEP), _torch_step(table, STEP, torchs_sparse),
-            bound=bound, peer=theirs, quick=quick, before=_before(STEP),
+            f"row-sparse SGD step, N = {STEP}; {heap}", *_steps(table, STEP, torchs_sparse), bound=bound,
+            peer=theirs, quick=quick, before=_before(STEP),
         )  # fmt: skip
     rows = 5_000 if quick else V
     yield pairs.compare(f"drawing a ({rows}, {C}) table; {heap}", *_drawn(rows), bound=6.0, quick=quick)
@@ -96,40 +97,26 @@ def _there_and_back(table: Any, N: int, sparse: bool) -> tuple[Callable[[], Any]
     return ours, theirs
 
 
-def _step(table: Any, N: int) -> Callable[[], None]:
-    """A whole step of ours: forget, look up, go back, move the rows."""
+def _steps(table: Any, N: int, torchs_sparse: bool) -> tuple[Callable[[], None], Callable[[], None]]:
+    """A whole step: forget, look up, go back, move the rows; ours, row-sparse, and torch's."""
     import numpy as np
+    import torch
 
     from embedding import Embedding
     from minigrad import Tensor, optim
 
-    layer = Embedding.from_pretrained(table.copy(), freeze=False, sparse=True)
-    ids, gradient = zipf_ids(N), Tensor(np.random.default_rng(2).standard_normal((N, C), dtype=np.float32))
-    optimiser = optim.SGD(layer.parameters(), lr=0.01)
-
-    def work() -> None:
+    def step(layer: Any, ids: Any, gradient: Any, optimiser: Any) -> None:
         optimiser.zero_grad()
         layer(ids).backward(gradient)
         optimiser.step()
 
-    return work
-
-
-def _torch_step(table: Any, N: int, sparse: bool) -> Callable[[], None]:
-    import numpy as np
-    import torch
-
-    layer = torch.nn.Embedding.from_pretrained(torch.from_numpy(table.copy()), freeze=False, sparse=sparse)
-    upstream = np.random.default_rng(2).standard_normal((N, C), dtype=np.float32)
-    ids, gradient = torch.from_numpy(zipf_ids(N)), torch.from_numpy(upstream)
-    optimiser = torch.optim.SGD(layer.parameters(), lr=0.01)
-
-    def work() -> None:
-        optimiser.zero_grad()
-        layer(ids).backward(gradient)
-        optimiser.step()
-
-    return work
+    ids, upstream = zipf_ids(N), np.random.default_rng(2).standard_normal((N, C), dtype=np.float32)
+    our_layer = Embedding.from_pretrained(table.copy(), freeze=False, sparse=True)
+    ours = our_layer, ids, Tensor(upstream), optim.SGD(our_layer.parameters(), lr=0.01)
+    their_layer = torch.nn.Embedding.from_pretrained(torch.from_numpy(table.copy()), freeze=False, sparse=torchs_sparse)
+    their_optimiser = torch.optim.SGD(their_layer.parameters(), lr=0.01)
+    theirs = their_layer, torch.from_numpy(ids), torch.from_numpy(upstream.copy()), their_optimiser
+    return partial(step, *ours), partial(step, *theirs)
 
 
 def _drawn(rows: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
