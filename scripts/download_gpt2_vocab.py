@@ -74,7 +74,7 @@ def place(file: File, folder: Path, fetcher: fetching.Fetcher, spare: bool) -> d
     """Put one file in place and say what was done; `spare` another file of that name that is there."""
     start = time.monotonic()
     path = folder / file.name
-    if spare and path.exists() and fetching.read_if_right(path, file) is None:
+    if spare and path.exists() and fetching.read(path, file)[0] is None:
         raise Failed(f"{path} is another file than the {file.name} to be put there; --force replaces it")
     data, origin = fetcher.fetch(file, path)
     if origin != "already there":

