@@ -22,6 +22,7 @@ from minigrad.ops import index, place, reshape
 from minigrad.threads import in_parts, one_blas_thread
 
 LOGITS = 64 << 20  # bytes of logits held at a time
+TOKENS = 1024  # whose logits are held at a time, at most: of more a block would be a narrow strip
 BLOCK = 1 << 18  # logits worked on at a time: they, and what they are made of, are in a core's caches
 THREAD_SHARE = 1 << 16  # logits that are worth a second thread
 STRETCHES = 8  # that the columns are cut into, for threads to share: a fixed number, for sums are made in each
@@ -108,10 +109,10 @@ def _losses_and_gradients(
     losses = np.empty(N, hidden.dtype)
     d_hidden = np.empty_like(hidden) if wanted[0] else None
     d_weight = (np.empty_like(weight) if N else np.zeros_like(weight)) if wanted[1] else None
-    chunks = max(1, math.ceil(N * V * hidden.itemsize / LOGITS))
+    chunks = max(1, math.ceil(N * V * hidden.itemsize / LOGITS), math.ceil(N / TOKENS))
     chunk = max(1, math.ceil(N / chunks))  # tokens; of equal chunks none is small
     buffer = np.empty((chunk, V), hidden.dtype)
-    exponentials = _exponentials if _are_small(hidden, weight) else _exponentials_below_max
+    exponentials = _small_exponentials if _are_small(hidden, weight) else _exponentials
     with one_blas_thread():
         for start in range(0, N, chunk):
             part = slice(start, start + chunk)
@@ -121,11 +122,29 @@ def _losses_and_gradients(
             z[np.arange(len(y)), y] -= sums  # P - Y = z / sums; with P near 1 at the target nothing is lost this way
             scale = share[part] / sums[:, None]  # dividing the C numbers of a token, not its V
             dh = d_hidden[part] if d_hidden is not None else None
-            _both_products(z, h * scale, weight, dh, d_weight, first=start == 0)
+            both_products(z, h * scale, weight, dh, d_weight, first=start == 0)
             if dh is not None:
                 dh *= scale
     gradients = {"hidden": d_hidden, "weight": d_weight}
     return losses, {name: gradient for name, gradient in gradients.items() if gradient is not None}
+
+
+def _exponentials(h: np.ndarray, weight: np.ndarray, targets: np.ndarray, z: np.ndarray) -> tuple[Any, Any]:
+    """(losses, sums): z becomes e^(h @ weight.T - its row's maximum), and sums are its rows' sums."""
+    losses, sums = np.empty(len(z), z.dtype), np.empty(len(z), z.dtype)
+
+    def rows(start: int, stop: int) -> None:
+        for n in range(start, stop):  # one row fits the cache, so only the first of these passes reads memory
+            row = z[n]
+            row -= row.max()
+            at_target = row[targets[n]]
+            np.exp(row, out=row)
+            sums[n] = row.sum()
+            losses[n] = np.log(sums[n]) - at_target
+
+    over_columns(lambda _, columns: np.matmul(h, weight[columns].T, out=z[:, columns]), z)
+    in_parts(rows, len(z), at_least=1 + THREAD_SHARE // z.shape[1])
+    return losses, sums
 
 
 def _are_small(hidden: np.ndarray, weight: np.ndarray) -> bool:
@@ -139,8 +158,8 @@ def _are_small(hidden: np.ndarray, weight: np.ndarray) -> bool:
     return bool(largest < math.sqrt(np.finfo(hidden.dtype).max))  # not so for nan
 
 
-def _exponentials(h: np.ndarray, weight: np.ndarray, targets: np.ndarray, z: np.ndarray) -> tuple[Any, Any]:
-    """(losses, sums): z becomes e^(h @ weight.T), and sums are its rows' sums."""
+def _small_exponentials(h: np.ndarray, weight: np.ndarray, targets: np.ndarray, z: np.ndarray) -> tuple[Any, Any]:
+    """The same without the maximum, where `_are_small`: z becomes e^(h @ weight.T), a block at a time."""
     sums = np.zeros((STRETCHES, len(z)), z.dtype)
 
     def work(stretch: int, columns: slice) -> None:
@@ -148,30 +167,12 @@ def _exponentials(h: np.ndarray, weight: np.ndarray, targets: np.ndarray, z: np.
         np.exp(block, out=block)
         sums[stretch] += block @ np.ones(block.shape[1], z.dtype)  # BLAS is quicker at it than block.sum(1)
 
-    _over_columns(work, z)
+    over_columns(work, z)
     total = sums.sum(0)
     return np.log(total / z[np.arange(len(z)), targets]), total
 
 
-def _exponentials_below_max(h: np.ndarray, weight: np.ndarray, targets: np.ndarray, z: np.ndarray) -> tuple[Any, Any]:
-    """The same for logits of any size, and so the clear way: z becomes e^(h @ weight.T - its row's maximum)."""
-    losses, sums = np.empty(len(z), z.dtype), np.empty(len(z), z.dtype)
-
-    def rows(start: int, stop: int) -> None:
-        for n in range(start, stop):  # one row fits the cache, so only the first of these passes reads memory
-            row = z[n]
-            row -= row.max()
-            at_target = row[targets[n]]
-            np.exp(row, out=row)
-            sums[n] = row.sum()
-            losses[n] = np.log(sums[n]) - at_target
-
-    _over_columns(lambda _, columns: np.matmul(h, weight[columns].T, out=z[:, columns]), z)
-    in_parts(rows, len(z), at_least=1 + THREAD_SHARE // z.shape[1])
-    return losses, sums
-
-
-def _both_products(
+def both_products(
     z: np.ndarray, h: np.ndarray, weight: np.ndarray,
     d_hidden: np.ndarray | None, d_weight: np.ndarray | None, first: bool,
 ) -> None:
@@ -188,12 +189,12 @@ def _both_products(
             d_weight[columns] += block.T @ h
 
     if d_hidden is not None or d_weight is not None:
-        _over_columns(work, z)
+        over_columns(work, z)
     if d_hidden is not None:
         sums.sum(0, out=d_hidden)
 
 
-def _over_columns(work: Callable[[int, slice], Any], z: np.ndarray) -> None:
+def over_columns(work: Callable[[int, slice], Any], z: np.ndarray) -> None:
     """work(stretch, columns) for every block of columns of z; blocks of one stretch in order, in one thread.
 
     What is summed over the columns is summed in each stretch, then over the stretches: in the same order for any
@@ -208,4 +209,4 @@ def _over_columns(work: Callable[[int, slice], Any], z: np.ndarray) -> None:
             for start in range(ends[stretch], ends[stretch + 1], width):
                 work(stretch, slice(start, min(start + width, ends[stretch + 1])))
 
-    in_parts(part, STRETCHES, at_least=1 + THREAD_SHARE * STRETCHES // max(1, z.size))
+    in_parts(part, STRETCHES, at_least=1 + THREAD_SHARE // max(1, z.size))
