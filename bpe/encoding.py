@@ -79,6 +79,7 @@ class Encoding:
         self._special_ids = frozenset(special_tokens.values())
         self._split = split if pat_str in GPT2_SPELLINGS else matcher(pat_str)
         self._cache: dict[str, list[int]] = {}
+        self._in_order: list[bytes] = []  # the tokens sorted, once they are needed
         self._bulk: BulkEncoder | None = None  # made when a long text comes
         self._has_bulk = pat_str in GPT2_SPELLINGS and all(bytes([byte]) in mergeable_ranks for byte in range(256))
 
@@ -226,9 +227,13 @@ class Encoding:
         unstable = self.decode_bytes(ids[stay:])
         if not unstable:
             return ids, []
-        ways = completions(
-            unstable, self._encode_short, self._mergeable_ranks, self._token_bytes.bytes_of, self.token_byte_values()
-        )
+        self._in_order = self._in_order or self.token_byte_values()
+        try:
+            ways = completions(
+                unstable, self._split, self._mergeable_ranks, self._token_bytes.bytes_of, self._in_order
+            )
+        except KeyError as missing:
+            raise self._no_token(missing) from None
         return ids[:stay], ways
 
     def encode_bytes(self, data: bytes) -> list[int]:
@@ -390,7 +395,10 @@ class Encoding:
         try:
             return merge(piece, self._mergeable_ranks) if piece else []
         except KeyError as missing:
-            raise KeyError(f"the vocabulary of {self!r} has no token for the byte {missing}") from None
+            raise self._no_token(missing) from None
+
+    def _no_token(self, missing: KeyError) -> KeyError:
+        return KeyError(f"the vocabulary of {self!r} has no token for the byte {missing}")
 
     def _check(
         self, text: str, allowed_special: Special = frozenset(), disallowed_special: Special = "all"

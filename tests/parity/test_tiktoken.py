@@ -134,8 +134,8 @@ def test_bytes_that_are_no_text(ours, tiktoken_gpt2):
 def test_unstable_endings(ours, tiktoken_gpt2):
     source = random.Random(4)
     parts = ["hello", "fant", " wor", "é", "中", "'", "1", "'s", " ", "\n", "\t", "  ", "\u2003", "\x85", "<|endoftext|>"]
-    for _ in range(40):
-        text = "".join(source.choices(parts, k=source.randint(0, 4)))
+    runs = ["a" * 150, "-" * 150, "=" * 70, "\n" * 150, "abcdefghij" * 15, "1" * 150, "é" * 100, "中" * 50, "x" + "\t" * 150, "." * 99]
+    for text in [*runs, *("".join(source.choices(parts, k=source.randint(0, 4))) for _ in range(40))]:
         stable, ways = ours.encode_with_unstable(text, allowed_special="all")
         their_stable, their_ways = tiktoken_gpt2.encode_with_unstable(text, allowed_special="all")
         assert stable == their_stable
