@@ -245,6 +245,8 @@ class Encoding:
         >>> get_encoding("gpt2").encode_bytes(b"hello \xff")
         [31373, 220, 187]
         """
+        if not isinstance(data, bytes):
+            raise TypeError(f"expected bytes, got {type(data).__name__}: {data!r:.60}")
         try:
             return self.encode_ordinary(data.decode())
         except UnicodeDecodeError as error:

@@ -4,10 +4,10 @@ They steer a model, so text that merely contains one must not become one unasked
 be tokens and which are refused with an error, and the rest is read as any other text.
 """
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
-Special = Literal["all"] | Collection[str]
+Special = Literal["all"] | Collection[str] | None  # None: none
 
 
 def allowed_in(
@@ -26,7 +26,8 @@ def allowed_in(
     if disallowed_special == "all":
         found = [token for token in special_tokens if token in text and token not in allowed]
     else:
-        found = [token for token in _some("disallowed_special", disallowed_special, special_tokens) if token in text]
+        disallowed = () if disallowed_special is None else disallowed_special  # None is tiktoken's, too
+        found = [token for token in _some("disallowed_special", disallowed, special_tokens) if token in text]
     if found:
         token = min(found, key=text.index)
         raise ValueError(
@@ -37,11 +38,16 @@ def allowed_in(
 
 
 def _some(argument: str, tokens: Special, special_tokens: Mapping[str, int]) -> frozenset[str]:
-    if isinstance(tokens, (str, bytes)):
-        if tokens == "all":
-            return frozenset(special_tokens)
-        raise TypeError(f'{argument} must be "all" or a collection of strings, not the string {tokens!r}')
-    return frozenset(tokens)
+    if isinstance(tokens, str) and tokens == "all":
+        return frozenset(special_tokens)
+    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Iterable):
+        kind = "string" if isinstance(tokens, (str, bytes)) else type(tokens).__name__
+        raise TypeError(f'{argument} must be "all" or a collection of strings, not the {kind} {tokens!r:.60}')
+    some = frozenset(tokens)
+    for token in some:
+        if not isinstance(token, str):
+            raise TypeError(f"{argument} has {token!r:.60}, a {type(token).__name__}: special tokens are strings")
+    return some
 
 
 def parts(text: str, special_tokens: Mapping[str, int], allowed: Collection[str]) -> Iterator[tuple[str, int | None]]:

@@ -243,6 +243,23 @@ def test_what_is_no_text_is_refused(gpt2, text):
         gpt2.encode_single_token("hello world")
 
 
+@pytest.mark.parametrize("data", [None, "text", 3, [1]])
+def test_what_are_no_bytes_is_refused(gpt2, data):
+    with pytest.raises(TypeError, match=f"expected bytes, got {type(data).__name__}"):
+        gpt2.encode_bytes(data)
+
+
+@pytest.mark.parametrize("which", ["allowed_special", "disallowed_special"])
+def test_special_tokens_are_named_by_strings(gpt2, which):
+    for value in (5, "x", b"all"):
+        with pytest.raises(TypeError, match=f'{which} must be "all" or a collection of strings, not the .* {value!r}'):
+            gpt2.encode("hello", **{which: value})
+    for value in ({1}, [None], [b"x"]):
+        with pytest.raises(TypeError, match=f"{which} has .*: special tokens are strings"):
+            gpt2.encode("hello", **{which: value})
+    assert gpt2.encode("hello", **{which: None}) == [31373]
+
+
 # Caches, threads, processes
 
 

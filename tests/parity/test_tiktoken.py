@@ -143,7 +143,7 @@ def test_unstable_endings(ours, tiktoken_gpt2):
 
 
 @pytest.mark.parametrize("allowed", [(), {"<|endoftext|>"}, "all"])
-@pytest.mark.parametrize("disallowed", [(), {"<|endoftext|>"}, {"hello"}, "all"])
+@pytest.mark.parametrize("disallowed", [(), None, {"<|endoftext|>"}, {"hello"}, "all"])
 def test_special_tokens(ours, tiktoken_gpt2, allowed, disallowed):
     allowed = set(allowed) if allowed == () else allowed
     options = {"allowed_special": allowed, "disallowed_special": disallowed}
