@@ -24,7 +24,9 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import Any, NamedTuple
 
-from bpe.encoding import Encoding, Special, repair_surrogates
+from bpe.encoding import Encoding
+from bpe.special import Special
+from bpe.split import repaired
 
 Cut = list[tuple[int, int, int]]  # of a word: the id, start and end of each piece, in characters of the word
 
@@ -58,12 +60,11 @@ def well_formed(text: str) -> tuple[str, Sequence[int]]:
     """
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, got {type(text).__name__}: {text!r:.60}")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        starts = [match.start() for match in re.finditer("[\ud800-\udbff][\udc00-\udfff]|.", text, re.DOTALL)]
-        return repair_surrogates(text), [*starts, len(text)]
-    return text, range(len(text) + 1)
+    clean = repaired(text)
+    if clean is text:
+        return text, range(len(text) + 1)
+    starts = [match.start() for match in re.finditer("[\ud800-\udbff][\udc00-\udfff]|.", text, re.DOTALL)]
+    return clean, [*starts, len(text)]
 
 
 def checked_ids(ids: Iterable[Any], vocab_size: int) -> list[int]:

@@ -49,8 +49,8 @@ def _formatter(shown: np.ndarray):
     if shown.dtype.kind != "f":
         width = max(len(str(v)) for v in shown.ravel().tolist())
         return lambda v: str(v).rjust(width)
-    values = [abs(v) for v in shown.ravel().tolist() if math.isfinite(v) and v != 0]
     signed = [v for v in shown.ravel().tolist() if math.isfinite(v) and v != 0]
+    values = [abs(v) for v in signed]
     whole = all(v == math.ceil(v) for v in signed)
     scientific = bool(values) and (max(values) / min(values) > 1000 or max(values) > 1e8 or min(values) < 1e-4)
 
