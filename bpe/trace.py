@@ -5,7 +5,7 @@ from itertools import islice
 from bpe import colours
 from bpe.explain import readable
 from bpe.split import repaired, split
-from bpe.train import SINGLE_BYTES, join, learn_plainly
+from bpe.train import SINGLE_BYTES, join, learn
 
 
 def trace(text: str, merges: int | None = None, *, min_frequency: int = 2, colour: bool = False) -> str:
@@ -22,23 +22,34 @@ def trace(text: str, merges: int | None = None, *, min_frequency: int = 2, colou
          no pair occurs 2 times any more
     """
     pieces = [piece.encode() for piece in split(repaired(text))]
-    words = [[bytes([byte]) for byte in piece] for piece in pieces]
+    counts = Counter(pieces)
+    words = {piece: [bytes([byte]) for byte in piece] for piece in counts}  # each piece once, however often it stands
     ids = {token: id for id, token in enumerate(SINGLE_BYTES)}
+    holders: dict[bytes, set[bytes]] = {}  # the pieces in which a token may stand: a merge looks at no other
+    for piece in words:
+        for token in words[piece]:
+            holders.setdefault(token, set()).add(piece)
+
+    def show(tokens: list[bytes]) -> str:
+        if colour:
+            return "".join(colours.chip(colours.visible(token), ids[token]) for token in tokens)
+        return " ".join(map(colours.visible, tokens))
+
+    shown = {piece: show(tokens) for piece, tokens in words.items()}
 
     def tokens_of_text() -> str:
-        if not colour:
-            return "|".join(" ".join(map(colours.visible, tokens)) for tokens in words)
-        return " ".join(
-            "".join(colours.chip(colours.visible(token), ids[token]) for token in tokens) for tokens in words
-        )
+        return (" " if colour else "|").join(map(shown.__getitem__, pieces))
 
     steps = [("", "", "", tokens_of_text())]
-    learned = learn_plainly(Counter(pieces), min_frequency)
-    for left, right in islice(learned, merges):
-        count = sum(pair == (left, right) for tokens in words for pair in zip(tokens, tokens[1:]))
+    for left, right in islice(learn(counts, min_frequency), merges):
+        count = 0
         ids[left + right] = len(ids)
-        for tokens in words:
+        holders[left + right] = holders[left] & holders[right]
+        for piece in holders[left + right]:
+            tokens = words[piece]
+            count += counts[piece] * sum(pair == (left, right) for pair in zip(tokens, tokens[1:]))
             join(tokens, left, right)
+            shown[piece] = show(tokens)
         pair = f"{readable(left)} + {readable(right)}"
         steps.append((str(ids[left + right]), pair, f"{count} times", tokens_of_text()))
 

@@ -17,7 +17,7 @@ from bpe.__main__ import main
 from bpe.colours import visible
 from bpe.counting import count_pieces, read
 from bpe.split import blocks, repaired, split
-from bpe.train import learn, learn_plainly
+from bpe.train import join, learn, learn_plainly
 
 FEW_LETTERS = st.one_of(*(st.text(alphabet, min_size=1, max_size=40) for alphabet in ("a", "ab", "abc ", "a\0ÿ", "é你")))
 TEXT = "Peter Piper picked a peck of pickled peppers; how many pickled peppers did Peter Piper pick? " * 2
@@ -301,6 +301,19 @@ def test_a_trace_shows_the_merges_that_are_learned():
     for token, line in zip(merges(bpe.train(TEXT, 264)), lines[1:]):
         assert visible(token) in line.replace("|", " ").split()
     assert all("".join(line.split("  ")[-1].replace("|", " ").split()) == visible(TEXT) for line in lines)
+
+
+@given(st.lists(st.sampled_from(["aab", " aab", " ab", "a", " b", "ba", "\n"]), max_size=20).map("".join), st.sampled_from([1, 2, 5]))
+def test_a_trace_is_each_merge_made_in_every_piece(text, min_frequency):
+    pieces = [piece.encode() for piece in split(text)]
+    words, after = [[bytes([byte]) for byte in piece] for piece in pieces], []
+    for left, right in learn_plainly(Counter(pieces), min_frequency):
+        count = sum(tokens[i : i + 2] == [left, right] for tokens in words for i in range(len(tokens)))
+        for tokens in words:
+            join(tokens, left, right)
+        after.append(f"{count} times  " + "|".join(" ".join(map(visible, tokens)) for tokens in words))
+    lines = bpe.trace(text, min_frequency=min_frequency).splitlines()[1:-1]
+    assert len(lines) == len(after) and all(line.endswith(" " + end) for line, end in zip(lines, after))
 
 
 def test_a_trace_in_colour_says_the_same():
