@@ -41,6 +41,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from minigrad import normals
 from minigrad.normals import Words
+from minigrad.shuffle import TOGETHER, swap_each, swap_together
 from minigrad.threads import thread_count
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
 
 Size = int | tuple[int, ...]
 BLOCK = 1 << 17  # words drawn and turned into numbers at a time: their scratch space stays in the cache
+LONG_PERMUTATION = (2**32 - 1) // 20  # from this length on a swap takes two words
 DEFAULT_SEED = 67280421310721  # that of torch.Generator()
 
 
@@ -251,13 +253,14 @@ class Generator:
         n = _integer("n", n)
         if n < 0:
             raise ValueError(f"n is {n}; a permutation is of 0 or more numbers")
-        left = np.arange(n, 1, -1, dtype=np.uint64)  # places from here to the end
-        steps = len(left)
-        words = self._words(steps) if n < (2**32 - 1) // 20 else normals.pair_up(self._words(2 * steps))
-        order = list(range(n))
-        for i, step in enumerate((words % left).tolist()):
-            order[i], order[i + step] = order[i + step], order[i]
-        return np.array(order, np.int64)
+        order = np.arange(n, dtype=np.int64)
+        for start in range(0, n - 1, TOGETHER):
+            steps = min(TOGETHER, n - 1 - start)
+            words = self._words(steps) if n < LONG_PERMUTATION else normals.pair_up(self._words(2 * steps))
+            left = np.arange(n - start, n - start - steps, -1, dtype=np.uint64)  # places from here to the end
+            targets = (words % left).astype(np.int64) + np.arange(steps)
+            (swap_together if steps > 600 else swap_each)(order[start:], targets)  # for few, arrays are no quicker
+        return order
 
     def _words(self, count: int) -> Words:
         """The next `count` words of the stream."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad import normals, random
+from minigrad import normals, random, shuffle
 from minigrad.random import Generator
 
 DTYPES = [np.float32, np.float64]
@@ -94,6 +94,32 @@ def test_integers_stay_in_their_range(low, span):
 @given(st.integers(0, 200))
 def test_a_permutation_holds_each_number_once(n):
     assert sorted(Generator(n).randperm(n).tolist()) == list(range(n))
+
+
+@given(st.data())
+def test_swaps_made_together_are_those_made_one_after_another(data):
+    steps = data.draw(st.integers(0, 40))
+    values = np.arange(steps + data.draw(st.integers(1, 5)))
+    targets = np.array([data.draw(st.integers(i, len(values) - 1)) for i in range(steps)], np.int64)
+    each, together = values.copy(), values.copy()
+    shuffle.swap_each(each, targets)
+    shuffle.swap_together(together, targets)
+    assert together.tolist() == each.tolist()
+
+
+@pytest.mark.parametrize("words", [1, 2])
+@pytest.mark.parametrize("n", [2, 3, 601, 1000, 5000])
+def test_a_permutation_does_not_depend_on_how_many_swaps_are_made_together(monkeypatch, n, words):
+    if words == 2:
+        monkeypatch.setattr(random, "LONG_PERMUTATION", 0)
+    expected = np.arange(n)
+    drawn = Generator(n)._words(words * (n - 1))
+    left = np.arange(n, 1, -1, dtype=np.uint64)
+    steps = (drawn if words == 1 else normals.pair_up(drawn)) % left
+    shuffle.swap_each(expected, np.arange(n - 1) + steps.astype(np.int64))
+    for together in (700, 1 << 14):
+        monkeypatch.setattr(random, "TOGETHER", together)
+        assert Generator(n).randperm(n).tolist() == expected.tolist()
 
 
 # the sum of a product and a float, as wide as float64 goes

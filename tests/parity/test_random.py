@@ -45,6 +45,13 @@ def test_a_mixed_sequence_of_draws_from_one_seed(torch, same, seed, dtype):
         same(ours.randperm(n), torch.randperm(n, generator=theirs))
 
 
+@pytest.mark.parametrize("n", [599, 602, 2**14 + 1, 2**14 + 2, 100_000, 1_000_003])
+def test_a_long_permutation(torch, same, n):
+    ours, theirs = Generator(n), torch.Generator().manual_seed(n)
+    same(ours.randperm(n), torch.randperm(n, generator=theirs))
+    same(ours.rand(5), torch.rand(5, generator=theirs))  # as many words were drawn
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32"])
 def test_integers_of_other_types(torch, same, dtype):
     ours, theirs = Generator(1), torch.Generator().manual_seed(1)
