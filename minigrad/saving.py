@@ -100,10 +100,9 @@ def read_tensors(
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         try:
-            header, begin = _read_header(file, size)
+            header, metadata, begin = _read_header(file, size)
         except (ValueError, RecursionError) as error:
             raise _damaged(path, error) from None
-        metadata = header.pop("__metadata__", {})
         found = {name: name if names is None else _full_name(path, header, name) for name in names or header}
         places = {name: _place(path, full, header[full], size - begin) for name, full in found.items()}
         end = max((stop for _, _, _, stop in places.values()), default=0)
@@ -116,15 +115,18 @@ def _damaged(path: Any, reason: object) -> ValueError:
     return ValueError(f"{path}: damaged, or no safetensors file: {reason}")
 
 
-def _read_header(file: Any, size: int) -> tuple[dict[str, Any], int]:
-    """The header of a safetensors file, and where the tensors begin."""
+def _read_header(file: Any, size: int) -> tuple[dict[str, Any], dict[str, str], int]:
+    """The header of a safetensors file, the metadata in it, and where the tensors begin."""
     length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(size - 8, LONGEST_HEADER):
         raise ValueError(f"of its {size:,} bytes the header would be {length:,}")
     header = json.loads(file.read(length).decode())
-    if not isinstance(header, dict) or not isinstance(header.get("__metadata__", {}), dict):
+    if not isinstance(header, dict):
         raise ValueError(f"the header is a JSON {type(header).__name__}, where names and tensors should be")
-    return header, 8 + length
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise ValueError(f"__metadata__ should be texts by their names, it is {metadata!r:.60}")
+    return header, metadata, 8 + length
 
 
 def _full_name(path: Any, header: dict[str, Any], name: str) -> str:
@@ -139,7 +141,9 @@ def _place(path: Any, name: str, entry: Any, room: int) -> tuple[str, list[int],
     """dtype, shape, start and stop of a tensor by its entry of the header, after a check of every number in it."""
     try:
         dtype, shape, (start, stop) = entry["dtype"], entry["shape"], entry["data_offsets"]
-        whole = all(type(number) is int and number >= 0 for number in (*shape, start, stop))
+        whole = isinstance(dtype, str) and isinstance(shape, list) and len(shape) <= 32  # the most of NumPy 1's
+        whole = whole and all(type(number) is int and number >= 0 for number in (*shape, start, stop))
+        whole = whole and math.prod(max(n, 1) for n in shape) < 2**60  # and no array can be larger
     except (TypeError, KeyError, ValueError):
         whole = False
     if not whole:

@@ -147,6 +147,34 @@ def test_a_damaged_file_is_named(path):
             load(path)
 
 
+@given(st.data())
+def test_a_file_with_a_byte_changed_is_read_or_refused_with_its_name(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("changed") / "state"
+    save({"a": np.ones((2, 1), "f4"), "b": np.zeros(0, "u1")}, path)
+    whole = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.sampled_from(b'[]{}",:0189-aF \xff'))
+    path.write_bytes(whole)
+    try:
+        load(path)
+    except ValueError as error:
+        assert str(error).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("entry", [
+    '{"dtype":["F32"],"shape":[],"data_offsets":[0,4]}',
+    '{"dtype":"F32","shape":{},"data_offsets":[0,4]}',
+    '{"dtype":"F32","shape":[4611686018427387904,0],"data_offsets":[4,4]}',
+    '{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}',
+    '{"dtype":"F32","shape":[2],"data_offsets":[0,4]}',
+    '{"dtype":"F32","shape":[1],"data_offsets":[4,8]}',
+    "3",
+])
+def test_an_entry_that_is_no_tensors_is_named(path, entry):
+    with pytest.raises(ValueError, match=f"{path}: damaged, or no safetensors file: weight"):
+        load(written_by_hand(path, f'{{"weight":{entry}}}'.encode(), bytes(4)))
+
+
 def written_by_hand(path, header, body):
     path.write_bytes(len(header).to_bytes(8, "little") + header + body)
     return path
