@@ -23,9 +23,9 @@ from bpe.table import SHORT, Indices, Pieces, PieceTable, distinct, joined, of_k
 KNOWN = 1 << 19  # pieces kept beside the tokens, at most, and
 KNOWN_IDS = 8 * KNOWN  # their ids, about; beyond that all but the tokens are forgotten
 WIDTHS = (8, 16, 32, WIDEST)  # bytes: unknown pieces up to each are merged together, longer ones alone;
-MERGED = 1 << 14  # so many at once, at most
+MERGED = 1 << 13  # so many at once, at most
 BLOCK = 1 << 18  # characters: what is made of a block stays in the processor's cache
-TOGETHER = 16  # blocks whose unknown pieces are merged together
+TOGETHER = 16  # blocks whose unknown pieces are merged together, at most
 
 Ids = npt.NDArray[np.uint32]
 
@@ -180,7 +180,8 @@ class BulkEncoder:
 
     def encode(self, text: str) -> Iterator[Ids]:
         """The ids of a text, array by array."""
-        return (ids for ids, _ in self._encode((block, []) for block in blocks(text, BLOCK)))
+        # With few blocks at first: who asks for the first ids of a text may not want the rest.
+        return (ids for ids, _ in self._encode(((block, []) for block in blocks(text, BLOCK)), together=1))
 
     def encode_texts(self, texts: Iterable[str]) -> Iterator[tuple[Ids, Indices]]:
         """The ids of many texts, array by array, with an id of no meaning after each text; and the places of those.
@@ -189,10 +190,9 @@ class BulkEncoder:
         >>> [(ids.tolist(), ends.tolist()) for ids, ends in BulkEncoder(ranks).encode_texts(["ab", "", "ab ab"])]
         [([256, 10, 10, 256, 32, 256, 10], [1, 2, 6])]
         """
-        return self._encode(blocks_of_texts(texts))
+        return self._encode(blocks_of_texts(texts), TOGETHER)
 
-    def _encode(self, remaining: Iterator[tuple[str, list[int]]]) -> Iterator[tuple[Ids, Indices]]:
-        together = 1  # then more, for what is new in several blocks is merged in one go
+    def _encode(self, remaining: Iterator[tuple[str, list[int]]], together: int) -> Iterator[tuple[Ids, Indices]]:
         while some := list(itertools.islice(remaining, together)):
             cuts = []
             for block, between in some:

@@ -3,15 +3,15 @@
 By hand, with the tokens of merge.py (ab: 256, bc: 257, abc: 258) and the pieces "abcbc" and "bcb", a column each. A
 part stands in the row of its first byte, with the rank of the token that it makes with the part after it:
 
-    0    a 256   b 257          0   ab 258   bc  -           0  abc  -   bc  -
-    1    b 257   c  -           1    .  -     .  -           1    .  -    .  -
-    2    c  -    b  -     ->    2    c  -     b  -     ->    2    .  -    b  -
-    3    b 257   .  -           3    b 257    .  -           3    b 257   .  -
-    4    c  -    .  -           4    c  -     .  -           4    c  -    .  -
+    1    a 256   b 257          0   ab 258   bc  -           0  abc  -   bc  -
+    2    b 257   c  -           2    .  -     .  -           2    .  -    .  -
+    3    c  -    b  -     ->    3    c  -     b  -     ->    3    .  -    b  -
+    4    b 257   .  -           4    b 257    .  -           4    b 257   .  -
+    5    c  -    .  -           5    c  -     .  -           5    c  -    .  -
 
-In a round the lowest rank of each column is found, the uppermost of several: the part there takes in the next one,
-whose row is empty from then on. Two ranks are new, those of the new part and of the one before it. So of a round only
-the search depends on how long the pieces are.
+(A row above and one below stay empty.) In a round the lowest rank of each column is found, the uppermost of several: the
+part there takes in the next one, whose row is empty from then on. Two ranks are new, those of the new part and of the
+one before it. So of a round only the search depends on how long the pieces are.
 """
 from collections.abc import Mapping
 
@@ -21,8 +21,8 @@ import numpy.typing as npt
 from bpe.table import SHORT, Indices, Pieces, PieceTable, joined, piece_keys
 
 WIDEST = 64  # bytes of the longest piece that is merged here
-ROW_BITS = 6  # which a row's number needs
-NONE = 1 << 24  # in place of a token's number where there is no token; with a row's number it fits in 31 bits
+ROW_BITS = 7  # which a row's number needs
+NONE = 1 << 23  # in place of a token's number where there is no token; with a row's number it fits in 31 bits
 
 
 class Tokens:
@@ -62,47 +62,36 @@ def merge_many(tokens: Tokens, pieces: Pieces) -> tuple[npt.NDArray[np.uint32], 
     ([258, 257, 257, 98], [2, 2])
     """
     data, starts, lengths = pieces
-    width, size = int(lengths.max()), len(starts)
-    row = np.arange(width + 1)[:, None]
-    octets = data.take(starts + row, mode="clip")  # beyond a piece's end those of others, which are left out below
-    parts = np.where(row < lengths, tokens.single.take(octets), NONE)  # the token that begins in this row
-    joint = tokens.double.take(octets[:-1] * np.intp(256) + octets[1:])  # the token it makes with the next
-    # What is lowest is of the lowest rank, and uppermost among those.
-    scores = np.where(row[1:] < lengths, joint, NONE) << ROW_BITS | row[:-1].astype(np.int32)
-    after = np.repeat(row.astype(np.uint8) + np.uint8(1), size, axis=1)  # the row of the next part, and
-    before = np.repeat(row.astype(np.int8) - np.int8(1), size, axis=1)  # of the one before; of a part, else nothing
-    columns = np.arange(size)  # those with something left to merge: `scores` has no others
-    parts_flat, after_flat, before_flat = parts.reshape(-1), after.reshape(-1), before.reshape(-1)
+    rows, size = int(lengths.max()) + 2, len(starts)
+    row = np.arange(rows, dtype=np.int32)[:, None]
+    byte = starts.astype(np.int32) + row - 1  # where in `data` a row's byte is; the first row and the last have none
+    is_part = (row > 0) & (row <= lengths)
+    octets = data.take(byte, mode="clip")
+    parts = np.where(is_part, tokens.single.take(octets), NONE)  # the token in each place, NONE where no part begins
+    pairs = tokens.double.take(octets[:-1] * np.intp(256) + octets[1:])
+    scores = np.full_like(parts, NONE << ROW_BITS)  # the least: the lowest rank, and of equal ones the uppermost row
+    scores[:-1] = np.where(is_part[:-1] & is_part[1:], pairs, NONE) << ROW_BITS | row[:-1]
+    # From here on a place is its index in the flat arrays: row * size + column.
+    place = np.arange(rows * size, dtype=np.int32)
+    after, before = place + size, place - size  # of each part the next and the last one's place
+    byte, parts, columns, scores = byte.ravel(), parts.ravel(), scores, scores.ravel()
     while True:
-        lowest = scores.min(axis=0)
-        going = lowest < NONE << ROW_BITS
-        if not going.all():
-            scores, columns, lowest = scores.compress(going, axis=1), columns[going], lowest[going]
-        if not len(columns):
+        lowest = columns.min(axis=0)
+        going = np.flatnonzero(lowest < NONE << ROW_BITS)
+        if not len(going):
             break
-        here = (lowest & ((1 << ROW_BITS) - 1)).astype(np.intp)  # the part that takes in the next, and
-        here_flat = here * size + columns
-        next_flat = after_flat[here_flat] * np.intp(size) + columns
-        end = after_flat[next_flat].astype(np.intp)  # where both end
-        parts_flat[here_flat] = lowest >> ROW_BITS
-        parts_flat[next_flat] = NONE
-        after_flat[here_flat] = end
-        before_flat[end * size + columns] = here
-        first = before_flat[here_flat].astype(np.intp)  # the part before, -1 for none
-        last = after_flat[np.minimum(end, width) * size + columns]
-        lengths_of = lengths[columns]
-        with_next = np.where(end < lengths_of, last - here, 0)  # bytes of both; 0 bytes are no token
-        with_before = np.where(first < 0, 0, end - first)
-        begins = starts[columns]
-        numbers = tokens.find(
-            Pieces(data, np.concatenate([begins + here, begins + first]), np.concatenate([with_next, with_before]))
-        )
-        numbers <<= ROW_BITS
-        flat, n = scores.reshape(-1), len(columns)
-        place = np.arange(n)
-        flat[next_flat // size * n + place] = NONE << ROW_BITS
-        flat[here * n + place] = numbers[:n] | here
-        some = np.flatnonzero(first >= 0)
-        flat[first[some] * n + some] = numbers[n + some] | first[some]
-    is_part = (parts != NONE).T
-    return tokens.ids.take(parts.T[is_part] - 1), is_part.sum(axis=1)
+        lowest = lowest[going]
+        here = (lowest & (1 << ROW_BITS) - 1) * size + going
+        taken = after[here]  # the part that it takes in
+        end = after[taken]
+        parts[here], parts[taken] = lowest >> ROW_BITS, NONE
+        scores[here] = scores[taken] = NONE << ROW_BITS
+        after[here], before[end] = end, here
+        left, right = np.concatenate([before[here], here]), np.concatenate([here, end])
+        both = np.flatnonzero((parts[left] < NONE) & (parts[right] < NONE))
+        left, right = left[both], right[both]
+        begin, stop = byte[left], byte[after[right]]
+        scores[left] = tokens.find(Pieces(data, begin, stop - begin)) << ROW_BITS | left // size
+    found = parts.reshape(rows, size).T
+    is_part = found < NONE
+    return tokens.ids.take(found[is_part] - 1), is_part.sum(axis=1)

@@ -167,6 +167,7 @@ class Progress:
                 from tqdm import tqdm
             except ImportError:
                 return self
+            tqdm.monitor_interval = 0  # or it starts a thread, which workers that are forked must not have beside them
             self.bar = tqdm(total=self.total, initial=self.first, unit="B", unit_scale=True, file=sys.stderr)
         return self
 

@@ -11,6 +11,7 @@ import importlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -36,9 +37,11 @@ def in_this_process(encoder: CorpusEncoder, tasks: Iterable[Task]) -> Done:
 
 def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) -> Done:
     """With `workers` processes, each of which gets the vocabulary once, when it begins."""
-    spawn = multiprocessing.get_context("spawn")  # fork is not safe beside threads, and not everywhere
+    # A fork has the vocabulary at once, where a new process would read for half a second. It is not to be had
+    # everywhere, and safe only while no thread of this process holds a lock: none of ours is running here.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     begin = functools.partial(
-        concurrent.futures.ProcessPoolExecutor, workers, mp_context=spawn, initializer=_keep, initargs=(encoder,)
+        concurrent.futures.ProcessPoolExecutor, workers, mp_context=context, initializer=_keep, initargs=(encoder,)
     )
     pool = begin()
 

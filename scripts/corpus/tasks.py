@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 from bpe.corpus import HEAD_BYTES, Span, head_of, next_cut, open_file
 from corpus.inputs import STDIN, Input
 
-TASK_BYTES = 8_000_000  # of text in a task, about: below what Dask takes in a message without a warning
+TASK_BYTES = 4_000_000  # of text in a task, about: the fewer, the sooner the last worker is done
 TASK_SPANS = 4096  # at most, for files may be empty
 PIECE = 1 << 20  # bytes read at once
 PACKED_PIECE = 1 << 14  # of packed ones, which may be thousands of times as many
