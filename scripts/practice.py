@@ -9,8 +9,11 @@ import argparse
 import copy
 import importlib.util
 import inspect
+import multiprocessing
+import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "start":
             return start(options.folder)
         if options.command == "check":
-            return check(options.folder, [options.number] if options.number else list(range(1, len(EXERCISES) + 1)))
+            numbers = [options.number] if options.number else list(range(1, len(EXERCISES) + 1))
+            return check(options.folder, numbers, options.seconds)
     except OSError as error:
         print(f"practice.py: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
@@ -62,9 +66,17 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     command = commands.add_parser("check", help="run the cases of all exercises, or of one")
     command.add_argument("folder", type=Path, metavar="DIR")
     command.add_argument("number", nargs="?", help=f"1 to {len(EXERCISES)}", **numbers)
+    command.add_argument("--seconds", type=positive, default=10.0, help="an exercise may run so long (default: 10)")
     command = commands.add_parser("hint", help="help with an exercise")
     command.add_argument("number", help=f"1 to {len(EXERCISES)}", **numbers)
     return parser.parse_args(arguments)
+
+
+def positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(text)
+    return number
 
 
 def start(folder: Path) -> int:
@@ -80,20 +92,63 @@ def start(folder: Path) -> int:
     return 0
 
 
-def check(folder: Path, numbers: list[int]) -> int:
+def check(folder: Path, numbers: list[int], seconds: float) -> int:
     failed = []
-    for number in numbers:
-        exercise = EXERCISES[number - 1]
-        try:
-            count = run(folder / exercise.file, exercise)
-            print(f"{number}  {exercise.file}: right, {count} cases")
-        except Wrong as wrong:
+    for number, (is_right, said) in zip(numbers, answers(folder, numbers, seconds)):
+        print(f"{number}  {EXERCISES[number - 1].file}: {said}", flush=True)
+        if not is_right:
             failed.append(number)
-            print(f"{number}  {exercise.file}: {wrong}")
     if failed:
         right = f"{len(numbers) - len(failed)} of {len(numbers)} right"
         print(f"{right}; python scripts/practice.py hint {failed[0]} helps")
     return int(bool(failed))
+
+
+def answers(folder: Path, numbers: list[int], seconds: float) -> Iterator[tuple[bool, str]]:
+    """The `answer` to each exercise, found in another process: a learner's loop may be endless, or end Python."""
+    waiting = list(numbers)
+    while waiting:
+        process, connection = begin(folder, waiting)
+        with connection:
+            try:
+                while waiting and connection.poll(seconds):
+                    yield connection.recv()
+                    del waiting[0]
+                if waiting:
+                    yield False, f"still running after {seconds:g} seconds: an endless loop?"
+            except EOFError:
+                process.join()
+                yield False, f"Python ended while it ran, with exit status {process.exitcode}"
+            finally:
+                process.kill()
+        del waiting[:1]
+
+
+def begin(folder: Path, numbers: list[int]) -> tuple[Any, Any]:
+    """A process that answers these exercises one after another, and the connection on which it says so."""
+    spawn = multiprocessing.get_context("spawn")  # the same on every system
+    receiver, sender = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=answer_all, args=(folder, numbers, sender), daemon=True)
+    process.start()
+    sender.close()
+    receiver.recv()  # it has begun: what it takes to import NumPy is not the learner's time
+    return process, receiver
+
+
+def answer_all(folder: Path, numbers: list[int], sender: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that began this one
+    sender.send(None)
+    for number in numbers:
+        sender.send(answer(folder, EXERCISES[number - 1]))
+        sys.stdout.flush()  # what the learner prints
+
+
+def answer(folder: Path, exercise: Exercise) -> tuple[bool, str]:
+    """Whether an exercise is right, and what to say of it."""
+    try:
+        return True, f"right, {run(folder / exercise.file, exercise)} cases"
+    except Wrong as wrong:
+        return False, str(wrong)
 
 
 def run(path: Path, exercise: Exercise) -> int:

@@ -21,9 +21,17 @@ def folder(tmp_path, capsys):
     return Path(shutil.copytree(SOLUTIONS, tmp_path / "mine", ignore=shutil.ignore_patterns("__pycache__")))
 
 
-def check(folder, capsys, *number) -> tuple[int, str]:
-    status = practice.main(["check", str(folder), *map(str, number)])
+def check(folder, capsys, *arguments) -> tuple[int, str]:
+    status = practice.main(["check", str(folder), *map(str, arguments)])
     return status, capsys.readouterr().out
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Answers found in this process: quicker, for code that comes to an end."""
+    monkeypatch.setattr(
+        practice, "answers", lambda folder, numbers, _: [practice.answer(folder, practice.EXERCISES[i - 1]) for i in numbers]
+    )
 
 
 def test_start_writes_six_files_and_leaves_alone_what_is_there(tmp_path, capsys):
@@ -71,7 +79,7 @@ def test_no_template_holds_a_solution_and_every_function_of_it_is_asked_for():
     ("ex6_adam.py", "results = table.copy(), m.copy(), v.copy()", "results = adam_step(table, 0 * m, m, v, step, lr)", ["row 0 was not looked up: it stays", "result 0: got"]),
     ("ex6_adam.py", "np.add.at(g, place, rows)", "g[place] = rows", ["an id twice: one step, by the sum"]),
 ])  # fmt: skip
-def test_a_wrong_answer_is_told_the_case_and_what_was_expected(folder, capsys, file, right, wrong, told):
+def test_a_wrong_answer_is_told_the_case_and_what_was_expected(folder, capsys, here, file, right, wrong, told):
     source = (folder / file).read_text()
     assert right in source
     (folder / file).write_text(source.replace(right, wrong))
@@ -94,10 +102,22 @@ def test_a_wrong_answer_is_told_the_case_and_what_was_expected(folder, capsys, f
     ("def lookup_backward(ids, g, n):\n    x = 1\n    return x / 0\n", "but       raised ZeroDivisionError: division by zero (line 3)"),
     ("def lookup_backward(ids, g):\n    return g\n", "but       raised TypeError: lookup_backward() takes 2 positional arguments but 3 were given"),
 ])
-def test_code_that_does_not_run_is_reported_in_a_line_and_not_a_traceback(folder, capsys, source, told):
+def test_code_that_does_not_run_is_reported_in_a_line_and_not_a_traceback(folder, capsys, here, source, told):
     (folder / "ex3_backward.py").write_text(source)
     status, out = check(folder, capsys, 3)
     assert status == 1 and told in out and "Traceback" not in out
+
+
+@pytest.mark.parametrize("source, told", [
+    ("while True:\n    pass\n", "ex3_backward.py: still running after 3 seconds: an endless loop?\n"),
+    ("def lookup_backward(ids, g, n):\n    while True:\n        try:\n            n += 1\n        except Exception:\n            pass\n",
+     "ex3_backward.py: still running after 3 seconds: an endless loop?\n"),
+    ("import os\nos._exit(7)\n", "ex3_backward.py: Python ended while it ran, with exit status 7\n"),
+], ids=["at import", "in a function", "end of Python"])  # fmt: skip
+def test_code_that_does_not_come_to_an_end_fails_and_the_others_are_checked(folder, capsys, source, told):
+    (folder / "ex3_backward.py").write_text(source)
+    status, out = check(folder, capsys, "--seconds", 3)
+    assert status == 1 and told in out and out.count(": right, ") == 5 and "5 of 6 right" in out
 
 
 def test_the_cases_ask_what_the_lesson_prints():
@@ -123,7 +143,7 @@ def test_the_command_line_has_an_example_and_hints_and_refuses_the_rest_as_wrong
     done = subprocess.run([sys.executable, practice.__file__, "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and "practice.py start my-exercises" in done.stdout
     assert practice.main(["hint", "3"]) == 0 and "np.add" in capsys.readouterr().out
-    for usage in (["hint", "7"], ["hint"], ["check"], []):
+    for usage in (["hint", "7"], ["hint"], ["check"], ["check", "x", "--seconds", "0"], ["check", "x", "--seconds", "nan"], []):
         with pytest.raises(SystemExit) as stopped:
             practice.main(usage)
         assert stopped.value.code == 2
