@@ -3,7 +3,7 @@
 By hand, with the tokens of merge.py (ab: 256, bc: 257, abc: 258) and the pieces "abcbc" and "bcb", a column each. A
 part stands in the row of its first byte, with the rank of the token that it makes with the part after it:
 
-    1    a 256   b 257          0   ab 258   bc  -           0  abc  -   bc  -
+    1    a 256   b 257          1   ab 258   bc  -           1  abc  -   bc  -
     2    b 257   c  -           2    .  -     .  -           2    .  -    .  -
     3    c  -    b  -     ->    3    c  -     b  -     ->    3    .  -    b  -
     4    b 257   .  -           4    b 257    .  -           4    b 257   .  -

@@ -212,13 +212,13 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("encode_corpus.py", None, __doc__, EXAMPLES, formatter_class=layout)
     add = parser.add_argument
     add("inputs", nargs="+", metavar="INPUT", help="what to encode, in this order")
-    add("--out", type=Path, required=True, metavar="DIR", help="where the token files go")
+    add("--out", required=True, metavar="DIR", help="where the token files go")
     add("--documents", choices=("file", "line", "jsonl"), default="file", help="what one is (default %(default)s)")
-    add("--separator", default="", metavar="TEXT", help=r"documents are what is between these (\n, \t: as in C)")
+    add("--separator", metavar="TEXT", help=r"documents are what is between these (\n, \t: as in C)")
     add("--field", default="text", metavar="NAME", help="of the objects in a .jsonl file (default %(default)s)")
     add("--eot", choices=("end", "start"), default="end", help="where <|endoftext|> stands (default %(default)s)")
     add("--format", choices=tuple(HEADER_BYTES), default="nanogpt", help="plain uint16, or with llm.c's header")
-    add("--shard-tokens", type=int, default=0, metavar="N", help="tokens in each file but the last (default: one file)")
+    add("--shard-tokens", type=int, metavar="N", help="tokens in each file but the last (default: one file)")
     add("--val-fraction", type=float, default=0.0, metavar="F", help="share of the documents that go to val.bin")
     add("--errors", choices=("strict", "replace"), default="strict", help="bytes that are not UTF-8: stop, or U+FFFD")
     add("--keep-going", action="store_true", help="what cannot be read is listed, but is no failure")
@@ -228,7 +228,11 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     who.add_argument("--dask", metavar="ADDRESS", help="of a scheduler, whose workers have this project installed")
     add("--vocab", type=Path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (default: GPT-2's)")
     options = parser.parse_args(arguments)
-    options.separator = options.separator.replace(r"\n", "\n").replace(r"\t", "\t")
+    for name in ("out", "separator", "field"):
+        if getattr(options, name) == "":
+            parser.error(f"--{name} is empty")
+    options.out = Path(options.out)
+    options.separator = (options.separator or "").replace(r"\n", "\n").replace(r"\t", "\t")
     if options.separator and options.documents != "file":
         parser.error(f"--separator and --documents {options.documents} both say what a document is: give one")
     if options.workers < 1:
@@ -236,8 +240,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     if not 0 <= options.val_fraction < 1:
         parser.error(f"--val-fraction is {options.val_fraction}: it must be from 0 to below 1")
     most = LLMC_MOST if options.format == "llmc" else sys.maxsize
-    if not 0 <= options.shard_tokens <= most:
+    if options.shard_tokens is not None and not 1 <= options.shard_tokens <= most:
         parser.error(f"--shard-tokens is {options.shard_tokens}: it must be from 1 to {most:,}")
+    options.shard_tokens = options.shard_tokens or 0
     return options
 
 

@@ -443,7 +443,10 @@ def test_a_finished_corpus_is_not_begun_again(corpus, encode, tmp_path):
         (["--val-fraction", "1"], "--val-fraction is 1.0: it must be from 0 to below 1"),
         (["--workers", "0"], "--workers is 0: at least 1 is needed"),
         (["--shard-tokens", "2147483648", "--format", "llmc"], "it must be from 1 to 2,147,483,647"),
+        (["--shard-tokens", "0"], "--shard-tokens is 0: it must be from 1"),
         (["--separator", "x", "--documents", "line"], "both say what a document is"),
+        (["--separator", ""], "--separator is empty"),
+        (["--out", ""], "--out is empty"),
     ],
 )
 def test_wrong_usage_is_told(options, message, capsys):
