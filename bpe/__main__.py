@@ -45,12 +45,19 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, `head` perhaps, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
+        print(f"bpe {options.command}: interrupted", file=sys.stderr)
         return 130
     except (ValueError, KeyError, TypeError, OverflowError, OSError) as error:
         reason = error.args[0] if isinstance(error, KeyError) else error
         print(f"bpe {options.command}: {reason}", file=sys.stderr)
         return 1
     return 0
+
+
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)
 
 
 def _stdin() -> TextIO:
@@ -102,7 +109,7 @@ def _add_train(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("files", nargs="+", type=Path, metavar="FILE")
     add("--vocab-size", type=int, required=True, metavar="N", help="tokens in all, the 256 bytes and specials included")
-    add("--out", type=Path, required=True, metavar="DIR", help="where encoder.json and vocab.bpe go")
+    add("--out", type=_folder, required=True, metavar="DIR", help="where encoder.json and vocab.bpe go")
     add("--special", action="append", default=[], metavar="TOKEN", help="a special token; may be given several times")
     add("--pattern", default=GPT2_PATTERN, help="what cuts a text into pieces (default: GPT-2's); is not written down")
     add("--min-frequency", type=int, default=2, metavar="N", help="merge no pair that is rarer (default: %(default)s)")

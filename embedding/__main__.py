@@ -48,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
             raise OSError("standard output is closed")
         {"memory": print_memory, "table": print_table}[options.command](options)
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("python -m embedding: interrupted", file=sys.stderr)
+        return 130
     except (ValueError, IndexError) as error:
         parser.error(str(error))
     except BrokenPipeError:  # the reader, `head` perhaps, has enough

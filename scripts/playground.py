@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
+import commands  # noqa: E402
 import fetching  # noqa: E402
 from fetching.minilm import minilm_tables  # noqa: E402
 from page import columns  # noqa: E402
@@ -91,8 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("--text", metavar="TEXT", help="carve this text on the terminal; - is standard input")
-    add("--html", type=Path, metavar="FILE", help="write the page of --text (or of a greeting) to FILE")
-    add("--table", type=Path, metavar="FILE", help="a table of vectors, whose rows the page shows")
+    add("--html", type=commands.path, metavar="FILE", help="write the page of --text (or of a greeting) to FILE")
+    add("--table", type=commands.path, metavar="FILE", help="a table of vectors, whose rows the page shows")
     add("--specials", action="store_true", help="special tokens in --text are special tokens, not text")
     add("--color", choices=("auto", "always", "never"), default="auto", help="colours on the terminal (default auto)")
     add("--host", default="127.0.0.1", help="the address to serve on (default 127.0.0.1: this machine only)")
@@ -121,7 +122,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    commands.run(main)

@@ -23,6 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
+import commands  # noqa: E402
 import numpy as np  # noqa: E402
 from benchmarks import pairs  # noqa: E402
 from fetching import write  # noqa: E402
@@ -279,8 +280,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("plots.py", description=__doc__, epilog=EXAMPLES, formatter_class=layout)
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help="some of them (default: all that can be made)")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the figures go")
-    parser.add_argument("--run", type=Path, metavar="DIR", help="the folder of a training run")
+    parser.add_argument("--out", type=commands.path, required=True, metavar="DIR", help="where the figures go")
+    parser.add_argument("--run", type=commands.path, metavar="DIR", help="the folder of a training run")
     parser.add_argument("--format", choices=["png", "svg", "pdf"], default="png", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
     for name in options.figures:
@@ -293,8 +294,4 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("plots.py: interrupted", file=sys.stderr)
-        sys.exit(130)
+    commands.run(main)

@@ -21,6 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout, installed or not
 
+import commands  # noqa: E402
 import numpy as np  # noqa: E402
 from exercises.checks import EXERCISES, Case, Exercise  # noqa: E402
 from fetching import write  # noqa: E402
@@ -59,15 +60,15 @@ def main(arguments: list[str] | None = None) -> int:
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("practice.py", description=__doc__, epilog=EXAMPLES, formatter_class=layout)
-    commands = parser.add_subparsers(dest="command", required=True)
+    kinds = parser.add_subparsers(dest="command", required=True)
     numbers: dict[str, Any] = {"type": int, "choices": range(1, len(EXERCISES) + 1), "metavar": "N"}
-    command = commands.add_parser("start", help="write the exercises into a folder; what is there is left alone")
-    command.add_argument("folder", type=Path, metavar="DIR")
-    command = commands.add_parser("check", help="run the cases of all exercises, or of one")
-    command.add_argument("folder", type=Path, metavar="DIR")
+    command = kinds.add_parser("start", help="write the exercises into a folder; what is there is left alone")
+    command.add_argument("folder", type=commands.path, metavar="DIR")
+    command = kinds.add_parser("check", help="run the cases of all exercises, or of one")
+    command.add_argument("folder", type=commands.path, metavar="DIR")
     command.add_argument("number", nargs="?", help=f"1 to {len(EXERCISES)}", **numbers)
     command.add_argument("--seconds", type=positive, default=10.0, help="an exercise may run so long (default: 10)")
-    command = commands.add_parser("hint", help="help with an exercise")
+    command = kinds.add_parser("hint", help="help with an exercise")
     command.add_argument("number", help=f"1 to {len(EXERCISES)}", **numbers)
     return parser.parse_args(arguments)
 
@@ -292,8 +293,4 @@ def error_text(error: BaseException, path: Path) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("practice.py: interrupted", file=sys.stderr)
-        sys.exit(130)
+    commands.run(main)

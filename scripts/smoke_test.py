@@ -5,6 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
+import commands  # noqa: E402
 import download_gpt2_vocab  # noqa: E402
 import numpy as np  # noqa: E402
 
@@ -82,8 +83,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         files.find_gpt2()
     except FileNotFoundError:
-        if download_gpt2_vocab.main([]) != 0:
-            return 1  # it has said why
+        status = download_gpt2_vocab.main([])
+        if status != 0:
+            return status  # it has said why
     try:
         layer = TokenEmbedding(GPTConfig(vocab_size=bpe.vocab_size()))
         for number, text in enumerate(texts):
@@ -97,4 +99,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commands.run(main)

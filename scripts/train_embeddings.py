@@ -19,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
 import numpy as np  # noqa: E402
+from commands import path  # noqa: E402
 from training.progress import Progress, UntilInterrupted, clock  # noqa: E402
 from training.run import Failed, Folder, Run, Settings, demand_same  # noqa: E402
 from training.text import fingerprint, read_vocabulary, read_windows, token_counts  # noqa: E402
@@ -158,14 +159,14 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("train_embeddings.py", None, __doc__, EXAMPLES, formatter_class=layout)
     add = parser.add_argument
-    add("--text", type=Path, metavar="FILE", help="UTF-8 text, or ids in a token file .bin or .npy (default: fetched)")
-    add("--out", type=Path, metavar="DIR", help="where the run is kept")
+    add("--text", type=path, metavar="FILE", help="UTF-8 text, or ids in a token file .bin or .npy (default: fetched)")
+    add("--out", type=path, metavar="DIR", help="where the run is kept")
     add("--steps", type=int, metavar="N", help=f"end after so many (default {STEPS:,}, or as many as --minutes allow)")
     add("--minutes", type=float, metavar="M", help="end after so many")
     add("--seed", type=int, metavar="S", help=f"the same seed, the same run (default {Settings.seed})")
     add("--resume", action="store_true", help="go on with the run in DIR, as if it had never ended")
-    add("--plots", type=Path, metavar="DIR", help="draw the loss, and how words moved, there (extra: plots)")
-    add("--vocab", type=Path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (default: GPT-2's)")
+    add("--plots", type=path, metavar="DIR", help="draw the loss, and how words moved, there (extra: plots)")
+    add("--vocab", type=path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (default: GPT-2's)")
     add("--width", type=int, metavar="C", help=f"numbers in a vector (default {Settings.width})")
     add("--context", type=int, metavar="T", help=f"tokens read for one prediction (default {Settings.context})")
     add("--hidden", type=int, metavar="H", help=f"units of the hidden layer (default {Settings.hidden})")

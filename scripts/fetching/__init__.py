@@ -201,5 +201,6 @@ def read(path: Path, file: File) -> tuple[bytes | None, str]:
 
 def write(path: Path, data: bytes) -> None:
     """Write a file whole or not at all, also when several processes write it at once; its folder is made."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private = path.parent == files.cache_folder()  # XDG's rule; any other folder is as the umask says
+    path.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
     write_whole({path: data})

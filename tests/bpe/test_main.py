@@ -141,3 +141,12 @@ def test_a_closed_input_or_output_is_said_in_one_line(command, closed):
 def test_help_has_examples_that_any_terminal_can_print(run):
     assert run("--help").stdout.isascii()
     assert b"python -m bpe encode" in run("--help").stdout
+
+
+def test_an_interrupt_is_a_line_and_status_130(run, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bpe.__main__._input", interrupted)
+    stopped = run("encode", check=False)
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (130, b"", b"bpe encode: interrupted\n")

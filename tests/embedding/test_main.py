@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from embedding.__main__ import main
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -17,3 +19,11 @@ def test_output_that_cannot_be_written_is_said_in_one_line(command, redirected, 
     result = subprocess.run(["sh", "-c", shell, sys.executable], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 1
     assert told in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_an_interrupt_is_a_line_and_status_130(monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("embedding.__main__.print_table", interrupted)
+    assert main(["table"]) == 130 and capsys.readouterr() == ("", "python -m embedding: interrupted\n")

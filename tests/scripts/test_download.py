@@ -430,9 +430,16 @@ def test_an_interrupted_write_leaves_what_was_there(path, monkeypatch, step, err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
-def test_the_cache_folder_is_made_for_its_owner_alone(path):
-    fetching.write(path, BODY)
-    assert path.parent.stat().st_mode & 0o777 == 0o700
+def test_the_cache_folder_is_made_for_its_owner_alone_and_any_other_as_the_umask_says(path, monkeypatch):
+    before = os.umask(0o027)
+    try:
+        fetching.write(path, BODY)
+        monkeypatch.setenv("GPT2_VOCAB_DIR", str(path.parent / "cache"))
+        fetching.write(path.parent / "cache" / path.name, BODY)
+    finally:
+        os.umask(before)
+    assert path.parent.stat().st_mode & 0o777 == 0o750
+    assert (path.parent / "cache").stat().st_mode & 0o777 == 0o700
 
 
 # -- the command

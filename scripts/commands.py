@@ -1,0 +1,22 @@
+"""What every script does alike: how it ends, and which paths it takes."""
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+
+def run(main: Callable[[], int]) -> None:
+    """Run a script and leave with its exit status; Ctrl-C is a line on stderr and status 130."""
+    try:
+        status = main()
+    except KeyboardInterrupt:
+        print(f"{Path(sys.argv[0]).name}: interrupted", file=sys.stderr)
+        status = 130
+    sys.exit(status)
+
+
+def path(text: str) -> Path:
+    """argparse's type for a path. "" is refused: it would be the current folder, and is a variable that was not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)

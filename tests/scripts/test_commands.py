@@ -1,0 +1,45 @@
+"""What all scripts do alike: an interrupt is a line and status 130, an empty path is wrong usage."""
+import argparse
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import commands
+import pytest
+
+SCRIPTS = Path(commands.__file__).parent
+ALIKE = ["smoke_test", "practice", "plots", "playground", "bench", "download_gpt2_vocab"]
+
+
+@pytest.mark.parametrize("script", ALIKE)
+def test_an_interrupt_is_a_line_and_status_130(script, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", interrupted)
+    monkeypatch.setattr(sys, "argv", [str(SCRIPTS / f"{script}.py")])
+    with pytest.raises(SystemExit) as done:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    assert done.value.code == 130 and capsys.readouterr() == ("", f"{script}.py: interrupted\n")
+
+
+def test_a_script_leaves_with_the_status_of_its_main():
+    for status in (0, 1):
+        with pytest.raises(SystemExit) as done:
+            commands.run(lambda status=status: status)
+        assert done.value.code == status
+
+
+@pytest.mark.parametrize("words", [
+    "plots.py --out", "plots.py onehot --out x --run", "playground.py --html", "playground.py --table", "practice.py start",
+    "practice.py check", "download_gpt2_vocab.py --dest", "train_embeddings.py --out", "train_embeddings.py --out x --plots",
+    "encode_corpus.py x --out",
+])  # fmt: skip
+def test_an_empty_path_is_wrong_usage_and_nothing_is_written(words, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    script, *arguments = words.split()
+    with pytest.raises(SystemExit) as done:
+        runpy.run_path(str(SCRIPTS / script))["main"]([*arguments, ""])
+    assert done.value.code == 2 and os.listdir() == []
+    assert capsys.readouterr().err.count("error: ") == 1
