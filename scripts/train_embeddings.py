@@ -25,6 +25,8 @@ from training.run import Failed, Folder, Run, Settings, demand_same  # noqa: E40
 from training.text import fingerprint, read_vocabulary, read_windows, token_counts  # noqa: E402
 from training.words import Words, report, unigram_entropy  # noqa: E402
 
+from minigrad.threads import one_blas_thread  # noqa: E402
+
 EXAMPLES = """\
 examples:
   python scripts/train_embeddings.py --out runs/first --minutes 10            on a text that is fetched (12 MB)
@@ -43,7 +45,7 @@ def train(run: Run, folder: Folder, about: dict[str, Any], options: argparse.Nam
     end = time.monotonic() + options.minutes * 60 if options.minutes else math.inf
     steps, last = run.steps(), options.steps or math.inf
     progress = Progress(run, options.steps, options.minutes)
-    with UntilInterrupted() as interrupt:
+    with UntilInterrupted() as interrupt, one_blas_thread():
         try:
             while len(run.losses) < last and time.monotonic() < end and not interrupt.asked:
                 next(steps)

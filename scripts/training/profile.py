@@ -33,6 +33,7 @@ def profile(run: Run) -> Iterator[str]:
     steps: list[dict[str, float]] = []
     alone: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(WARM_UP + STEPS):
+        rest()
         parts = timed_step(run)
         seconds = {name: time_of(products) for name, products in ways.items()}
         if number >= WARM_UP:
@@ -54,11 +55,18 @@ def profile(run: Run) -> Iterator[str]:
 
 
 def time_of(work: Callable[[], Any]) -> float:
+    rest()
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
+def rest() -> None:
+    """Until the BLAS's threads, which wait busily for more products, have gone to sleep."""
+    time.sleep(0.05)
+
+
+@one_blas_thread()
 def timed_step(run: Run) -> dict[str, float]:
     """One step as in `Run.steps`, and the seconds that each part of it took."""
     times = [time.perf_counter()]
@@ -89,14 +97,13 @@ def products_alone(model: NextToken, batch: int, in_blocks: bool) -> Callable[[]
     d_table, d_hidden = np.empty_like(table), np.empty_like(hidden)
 
     def head(h: np.ndarray, z: np.ndarray, dh: np.ndarray) -> None:
-        if not in_blocks:
+        if in_blocks:
+            tied_loss.over_columns(lambda _, columns: np.matmul(h, table[columns].T, out=z[:, columns]), z)
+            tied_loss.both_products(z, h, table, dh, d_table, first=True)
+        else:
             np.matmul(h, table.T, out=z)
             np.matmul(z, table, out=dh)
             np.matmul(z.T, h, out=d_table)
-            return
-        with one_blas_thread():
-            tied_loss.over_columns(lambda _, columns: np.matmul(h, table[columns].T, out=z[:, columns]), z)
-            tied_loss.both_products(z, h, table, dh, d_table, first=True)
 
     def products() -> None:
         for x, weight in zip(inputs, layers):
@@ -107,4 +114,4 @@ def products_alone(model: NextToken, batch: int, in_blocks: bool) -> Callable[[]
             h = hidden[start:start + CHUNK]
             head(h, logits[:len(h)], d_hidden[start:start + CHUNK])
 
-    return products
+    return one_blas_thread()(products) if in_blocks else products

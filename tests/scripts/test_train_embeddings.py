@@ -158,7 +158,7 @@ def test_the_profile_names_the_parts_of_a_step_and_keeps_nothing(folder, capsys)
     assert train_embeddings.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line[:18].strip() for line in lines] == [
-        "batch", "forward and loss", "backward", "optimiser", "step", "matrix products",
+        "batch", "forward and loss", "backward", "optimiser", "step", "matrix products", "in blocks",
     ]  # fmt: skip
     assert sorted(folder.rglob("*")) == before
 
