@@ -8,8 +8,11 @@ Pieces not known yet are merged together, a step of each at a time (merge_many.p
 block when a text is long, and of many texts at once; the ids are those of `merge.merge`.
 """
 import itertools
+import mmap
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -99,22 +102,29 @@ def blocks_of_texts(texts: Iterable[str]) -> Iterator[tuple[str, list[int]]]:
 
 
 class _Known:
-    """The pieces met so far, by number: the tokens first, then what was merged since."""
+    """The pieces met so far, by number: the tokens first, then what was merged since.
 
-    def __init__(self, tokens: Tokens) -> None:
-        self.tokens = tokens
+    is_shared: processes that are forked from this one share it. What one of them adds the others find once they held
+    the lock after it, which is what makes the whole of it visible to them.
+    """
+
+    def __init__(self, tokens: Tokens, is_shared: bool = False) -> None:
+        zeros = _shared_zeros if is_shared else np.zeros
+        self.tokens, self.is_shared = tokens, is_shared
         self.capacity = len(tokens.ids) + KNOWN
-        self.size = self.used = 0
-        self.table = PieceTable(self.capacity)
-        self.long: dict[bytes, int] = {}  # the numbers of the pieces that are too long for the table
-        self.ids = np.zeros(4 * self.capacity, np.uint32)  # the ids of all pieces, one piece after another:
-        self.counts = np.zeros(self.capacity + 1, np.intp)  # how many each has, and
-        self.places = np.zeros(self.capacity + 1, np.intp)  # where they begin
+        self.table = PieceTable(self.capacity, zeros)
+        self.long: dict[bytes, int] = {}  # the numbers of the pieces that are too long for the table; never shared
+        self.ids = zeros(len(tokens.ids) + KNOWN_IDS, np.uint32)  # the ids of all pieces, one piece after another:
+        self.counts = zeros(self.capacity + 1, np.intp)  # how many each has, and
+        self.places = zeros(self.capacity + 1, np.intp)  # where they begin
+        self.sizes = zeros(2, np.intp)  # how many pieces and ids there are, and
+        self.seen = 0  # how many pieces there were when this process last held the lock
         self.add(tokens.pieces, tokens.ids, np.ones(len(tokens.ids), np.intp))
 
     def find(self, pieces: Pieces) -> npt.NDArray[np.int32]:
         """The number of each piece, 0 for those not known; (N,) int32."""
         numbers = self.table.find(piece_keys(*pieces))
+        numbers[numbers > self.seen] = 0
         long = np.flatnonzero(pieces.lengths > SHORT)
         numbers[long] = [self.long.get(piece, 0) for piece in pieces.bytes_at(long)]
         return numbers
@@ -128,36 +138,51 @@ class _Known:
         shift += np.arange(len(shift))
         return self.ids.take(shift, mode="clip"), ends
 
-    def learn(self, pieces: Pieces) -> None:
-        """Merge pieces that are not known, all different, and keep their ids."""
+    def merged(self, pieces: Pieces) -> Iterator[tuple[Pieces, Ids, Indices]]:
+        """The pieces, merged: some at a time, with their ids, one piece after another, and how many each has."""
         order = np.argsort(pieces.lengths, kind="stable")
         lengths = pieces.lengths[order]
         begin = 0
         for width in WIDTHS:
             end = int(np.searchsorted(lengths, width, side="right"))
             for first in range(begin, end, MERGED):
-                which = order[first : min(first + MERGED, end)]
-                some = pieces.take(which)
-                self.add(some, *merge_many(self.tokens, some))
+                some = pieces.take(order[first : min(first + MERGED, end)])
+                yield some, *merge_many(self.tokens, some)
             begin = end
         alone = pieces.take(order[begin:])
         each = [merge(piece, self.tokens.ranks) for piece in alone.bytes_at(np.arange(len(alone.starts)))]
         ids = np.fromiter(itertools.chain.from_iterable(each), np.uint32)
-        self.add(alone, ids, np.fromiter(map(len, each), np.intp))
+        yield alone, ids, np.fromiter(map(len, each), np.intp)
 
-    def add(self, pieces: Pieces, ids: Ids, counts: Indices) -> None:
-        """Give new pieces the next numbers; each has `counts` of the `ids`, which stand in the pieces' order."""
-        numbers = np.arange(self.size + 1, self.size + 1 + len(counts))
-        if self.used + len(ids) > len(self.ids):
+    def add(self, pieces: Pieces, ids: Ids, counts: Indices) -> bool:
+        """Give pieces the next numbers, but for those that are known; False if there is no room. With the lock held.
+
+        Each has `counts` of the `ids`, which stand in the pieces' order.
+        """
+        self.seen, used = self.sizes.tolist()
+        if (known := self.find(pieces) > 0).any():  # another thread or process has merged them meanwhile
+            pieces, ids = pieces.take(np.flatnonzero(~known)), ids[np.repeat(~known, counts)]
+            counts = counts[~known]
+        if self.seen + len(counts) > self.capacity or (self.is_shared and used + len(ids) > len(self.ids)):
+            return False
+        if used + len(ids) > len(self.ids):  # a piece may be of any length
             self.ids = np.concatenate([self.ids, np.zeros(len(self.ids) + len(ids), np.uint32)])
-        self.ids[self.used : self.used + len(ids)] = ids
+        numbers = np.arange(self.seen + 1, self.seen + 1 + len(counts))
+        self.ids[used : used + len(ids)] = ids
         self.counts[numbers] = counts
-        self.places[numbers] = self.used + np.cumsum(counts) - counts
-        self.size += len(counts)
-        self.used += len(ids)
+        self.places[numbers] = used + np.cumsum(counts) - counts
         short = pieces.lengths <= SHORT  # from here on other threads find them
         self.table.add(piece_keys(*pieces)[short], numbers[short])
         self.long.update(zip(pieces.bytes_at(np.flatnonzero(~short)), numbers[~short].tolist()))
+        self.sizes += len(counts), len(ids)
+        self.seen += len(counts)
+        return True
+
+
+def _shared_zeros(shape: Any, dtype: Any) -> npt.NDArray[Any]:
+    """As np.zeros, but what is written there is seen by the processes that are forked from this one, and its own."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.frombuffer(mmap.mmap(-1, size), dtype).reshape(shape)
 
 
 class BulkEncoder:
@@ -171,12 +196,19 @@ class BulkEncoder:
 
     def __init__(self, ranks: Mapping[bytes, int]) -> None:
         self._tokens = Tokens(ranks)
-        self._lock = threading.Lock()
+        self._lock: AbstractContextManager[Any] = threading.Lock()
         self.forget()
 
     def forget(self) -> None:
         """Know the tokens alone again."""
         self._known = _Known(self._tokens)
+
+    def share(self, lock: AbstractContextManager[Any]) -> None:
+        """Let processes that are forked from now on merge a piece once for all of them. `lock`: of multiprocessing.
+
+        When there is no room for more, each goes on alone.
+        """
+        self._lock, self._known = lock, _Known(self._tokens, is_shared=True)
 
     def encode(self, text: str) -> Iterator[Ids]:
         """The ids of a text, array by array."""
@@ -201,7 +233,7 @@ class BulkEncoder:
                     here = marks[(marks >= i) & (marks < i + KNOWN)] - i
                     cuts.append((Pieces(data, starts[i : i + KNOWN], lengths[i : i + KNOWN]), here))
             yield from self._encode_cuts(cuts)
-            if self._known.used > KNOWN_IDS:
+            if self._known.sizes[1] > KNOWN_IDS:
                 self.forget()
             together = min(2 * together, TOGETHER)
 
@@ -211,7 +243,7 @@ class BulkEncoder:
         unknown = [np.flatnonzero(n == 0) for n in numbers]
         new = [pieces.take(which) for (pieces, _), which in zip(cuts, unknown) if len(which)]
         if new and not self._learn(known, new):
-            if known.size > len(self._tokens.ids):
+            if known.is_shared or known.seen > len(self._tokens.ids):
                 self.forget()
                 yield from self._encode_cuts(cuts)
             else:  # too many for an empty table
@@ -226,15 +258,16 @@ class BulkEncoder:
 
     def _learn(self, known: _Known, pieces: list[Pieces]) -> bool:
         """Merge pieces, equal ones among them, that were not known; False if there is no room for them."""
+        short = distinct(np.concatenate([piece_keys(*some)[some.lengths <= SHORT] for some in pieces]))
+        long = {piece for some in pieces for piece in some.bytes_at(np.flatnonzero(some.lengths > SHORT))}
         with self._lock:
-            short = distinct(np.concatenate([piece_keys(*some)[some.lengths <= SHORT] for some in pieces]))
-            long = {piece for some in pieces for piece in some.bytes_at(np.flatnonzero(some.lengths > SHORT))}
-            new = [some.take(np.flatnonzero(known.find(some) == 0)) for some in (of_keys(short), joined(long))]
-            if known.size + sum(len(some.starts) for some in new) > known.capacity:
-                return False
-            for some in new:  # but for those that another thread has merged meanwhile
-                known.learn(some)
-            return True
+            known.seen = int(known.sizes[0])
+        for different in of_keys(short), joined(long):
+            for merged in known.merged(different.take(np.flatnonzero(known.find(different) == 0))):
+                with self._lock:
+                    if not known.add(*merged):
+                        return False
+        return True
 
 
 def gather(arrays: Iterable[Ids]) -> Ids:

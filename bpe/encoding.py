@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -382,6 +383,14 @@ class Encoding:
                 yield from self._bulk_encoder().encode(part)
             if special_id is not None:
                 yield np.array([special_id], np.uint32)
+
+    def share_between_forks(self, lock: AbstractContextManager[Any]) -> None:
+        """Let processes that are forked from now on share what they learn of long texts: see BulkEncoder.share.
+
+        Without effect for a pattern that is not GPT-2's.
+        """
+        if self._has_bulk:
+            self._bulk_encoder().share(lock)
 
     def _bulk_encoder(self) -> BulkEncoder:
         bulk = self._bulk = self._bulk or BulkEncoder(self._mergeable_ranks)

@@ -9,9 +9,9 @@ part stands in the row of its first byte, with the rank of the token that it mak
     4    b 257   .  -           4    b 257    .  -           4    b 257   .  -
     5    c  -    .  -           5    c  -     .  -           5    c  -    .  -
 
-(A row above and one below stay empty.) In a round the lowest rank of each column is found, the uppermost of several: the
-part there takes in the next one, whose row is empty from then on. Two ranks are new, those of the new part and of the
-one before it. So of a round only the search depends on how long the pieces are.
+(A row above and one below stay empty.) In a round the lowest rank of each column is found, the uppermost of several:
+the part there takes in the next one, whose row is empty from then on. Two ranks are new, those of the new part and of
+the one before it. So of a round only the search depends on how long the pieces are.
 """
 from collections.abc import Mapping
 

@@ -6,7 +6,6 @@ and the bytes of the output do not depend on who is done first. A worker that di
 from __future__ import annotations
 
 import concurrent.futures
-import functools
 import importlib
 import multiprocessing
 import os
@@ -37,12 +36,16 @@ def in_this_process(encoder: CorpusEncoder, tasks: Iterable[Task]) -> Done:
 
 def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) -> Done:
     """With `workers` processes, each of which gets the vocabulary once, when it begins."""
-    # A fork has the vocabulary at once, where a new process would read for half a second. It is not to be had
-    # everywhere, and safe only while no thread of this process holds a lock: none of ours is running here.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    begin = functools.partial(
-        concurrent.futures.ProcessPoolExecutor, workers, mp_context=context, initializer=_keep, initargs=(encoder,)
-    )
+    # A fork has the vocabulary at once, where a new process would read for half a second, and forks can share what they
+    # learn. It is not to be had everywhere, and safe only beside threads that hold no lock: here none of ours runs.
+    is_linux = sys.platform == "linux"
+    context = multiprocessing.get_context("fork" if is_linux else "spawn")
+
+    def begin() -> concurrent.futures.ProcessPoolExecutor:
+        if is_linux:
+            encoder.encoding.share_between_forks(context.Lock())  # anew each time: who died may have held the lock
+        return concurrent.futures.ProcessPoolExecutor(workers, context, initializer=_keep, initargs=(encoder,))
+
     pool = begin()
 
     def submit(task: Task) -> concurrent.futures.Future[Encoded]:
