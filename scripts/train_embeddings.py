@@ -173,13 +173,14 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     add("--context", type=int, metavar="T", help=f"tokens read for one prediction (default {Settings.context})")
     add("--hidden", type=int, metavar="H", help=f"units of the hidden layer (default {Settings.hidden})")
     add("--batch", type=int, metavar="B", help=f"predictions in a step (default {Settings.batch})")
-    add("--lr", type=float, metavar="L", help=f"AdamW's learning rate (default {Settings.lr})")
+    add("--lr", type=float, metavar="L", help=f"AdamW's learning rate at the first step (default {Settings.lr})")
+    add("--decay", type=int, metavar="N", help=f"steps until a twentieth of it is left (default {Settings.decay:,})")
     add("--save-every", type=int, metavar="N", default=200, help="steps between checkpoints (default %(default)s)")
     add("--profile", action="store_true", help="time the parts of a step and the matrix products alone; keep nothing")
     options = parser.parse_args(arguments)
     if not options.out and not options.profile:
         parser.error("--out is missing: the folder that the run is kept in")
-    for name in ("steps", "minutes", "width", "context", "hidden", "batch", "lr", "save_every"):
+    for name in ("steps", "minutes", "width", "context", "hidden", "batch", "lr", "decay", "save_every"):
         value = getattr(options, name)
         if value is not None and not value > 0:
             parser.error(f"--{name.replace('_', '-')} is {value}: it must be above 0")

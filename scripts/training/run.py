@@ -16,6 +16,8 @@ from embedding.windows import SlidingWindows, batches
 from minigrad import optim, random, saving
 from training import checkpoints
 
+LEAST = 0.05  # of the learning rate remains when it has fallen
+
 
 class Failed(Exception):
     """A run cannot go on; the message says why, in a line."""
@@ -30,9 +32,23 @@ class Settings:
     context: int = 8
     hidden: int = 256
     batch: int = 512
-    lr: float = 4e-3
+    lr: float = 8e-3
+    decay: int = 3000
     vocab_size: int = 0
     text: str = ""  # the SHA-256 of its ids
+
+
+def rate(settings: Settings, step: int) -> float:
+    """The learning rate of a step, the first is 0: it falls in a straight line, then stays.
+
+    Large steps bring the rows to their places, small ones let what is only noise in them average out. It hangs on the
+    step alone, not on how many there are to be, so that a run can be ended, and gone on with, at any of them.
+
+    >>> settings = Settings(lr=1.0, decay=100)
+    >>> rate(settings, 0), rate(settings, 50), rate(settings, 99) == rate(settings, 5000) == LEAST
+    (1.0, 0.5, True)
+    """
+    return settings.lr * max(1 - step / settings.decay, LEAST)
 
 
 class Run:
@@ -58,6 +74,7 @@ class Run:
                     raise Failed(f"the loss of step {len(self.losses) + 1:,} is {loss.item()}: a smaller --lr may help")
                 self.model.zero_grad()
                 loss.backward()
+                self.optimizer.lr = rate(self.settings, len(self.losses))
                 self.optimizer.step()
                 self.losses.append(loss.item())
                 self.touched[x] = True
@@ -97,10 +114,14 @@ class Folder:
     def settings(self) -> Settings:
         """Those of the run that is there. FileNotFoundError, or ValueError for a file that is something else."""
         state = checkpoints.load(self.checkpoint)
-        try:
-            return Settings(**state["settings"])
-        except (TypeError, KeyError) as error:
-            raise Failed(f"{self.checkpoint}: no checkpoint of this script: {error}") from None
+        saved, ours = state.get("settings", {}), dataclasses.asdict(Settings())
+        if saved.keys() != ours.keys():
+            odd = ", ".join(sorted(saved.keys() ^ ours.keys()))
+            raise Failed(
+                f"{self.checkpoint}: a run of another version of this script, whose settings differ in {odd}: "
+                "another --out begins another"
+            )
+        return Settings(**saved)
 
     def begin(self, run: Run, about: dict[str, Any]) -> None:
         """The tables before anything is learned, and a checkpoint: a disk without room for it shows now."""

@@ -11,7 +11,7 @@ import pytest
 import train_embeddings
 from training import checkpoints, progress
 from training.profile import timed_step
-from training.run import Run, Settings
+from training.run import Run, Settings, rate
 from training.words import Words, report, unigram_entropy
 
 from bpe.alphabet import BYTE_TO_CHARACTER
@@ -20,7 +20,7 @@ from embedding.pretrained import from_pretrained
 from embedding.windows import SlidingWindows
 
 WORDS = ["two", "three", "year", "years"]
-SMALL = ["--width", "6", "--context", "3", "--hidden", "5", "--batch", "16", "--lr", "0.01"]
+SMALL = ["--width", "6", "--context", "3", "--hidden", "5", "--batch", "16", "--lr", "0.01", "--decay", "15"]
 PASS = 12  # batches in a pass over the text below
 
 
@@ -282,6 +282,18 @@ def test_a_checkpoint_of_another_text_is_refused(train, folder):
     assert code == 1 and "a run with text" in err
 
 
+def test_a_checkpoint_with_other_settings_than_this_script_has_is_refused_and_kept(train, folder):
+    train("run", "--steps", "2")
+    path = folder / "run" / "checkpoint.safetensors"
+    state = checkpoints.load(path)
+    del state["settings"]["decay"]
+    checkpoints.save(path, state)
+    before = contents(folder / "run")
+    code, _, err = train("run", "--steps", "4", "--resume")
+    assert code == 1 and err.count("\n") == 1 and str(path) in err and "differ in decay" in err
+    assert contents(folder / "run") == before
+
+
 @pytest.mark.parametrize("damage", [lambda data: data[:1000], lambda data: b"", lambda data: b"{" * 500])
 def test_a_damaged_checkpoint_is_refused_by_its_name(train, folder, damage):
     train("run", "--steps", "2")
@@ -335,6 +347,13 @@ def test_help_has_an_example(capsys):
 
 
 # -- the parts
+
+
+def test_the_learning_rate_falls_in_a_straight_line_and_stays_above_nothing():
+    settings = Settings(lr=1.0, decay=10)
+    rates = [rate(settings, step) for step in range(12)]
+    assert rates[:10] == pytest.approx([1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
+    assert rates[10:] == [0.05, 0.05]
 
 
 def test_a_checkpoint_gives_back_what_was_put_in(tmp_path):
