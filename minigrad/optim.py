@@ -2,7 +2,7 @@
 
 Each optimiser is one rule for a block of numbers (`_rule`): the gradient goes in, the parameter and what the optimiser
 remembers of it change in place. The rest is the same for all. A dense gradient takes the rule over the parameter,
-a few rows at a time, so that its temporaries stay in the cache; a row-sparse one takes the named rows out, applies
+a block of rows at a time, so that its temporaries are small; a row-sparse one takes the named rows out, applies
 the rule to them, and puts them back, so that a table of any length costs the same.
 """
 from __future__ import annotations
@@ -18,7 +18,7 @@ from minigrad.engine import is_tensor
 from minigrad.rows import RowSparse
 from minigrad.threads import in_parts
 
-BLOCK = 1 << 16  # numbers that a rule is applied to at a time: with what goes with them they fit the cache
+BLOCK = 1 << 18  # numbers that a rule is applied to at a time: of fewer, threads wait for the interpreter between them
 
 
 class Optimizer:
@@ -275,7 +275,7 @@ class Adam(Optimizer):
                 p *= shrink
             elif decay:
                 g = g + decay * p
-            t = g - m  # the one temporary: as many arrays as these hardly fit the cache
+            t = g - m  # the one temporary, written over and over: fresh memory is slow to touch
             t *= 1 - beta1
             m += t
             v *= beta2
