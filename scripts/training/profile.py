@@ -1,7 +1,8 @@
 """Where the time of a training step goes, and how far it is from the matrix products that it cannot do without.
 
 The products are timed in two ways: as NumPy makes them when it is asked for each whole, and cut into blocks that stay
-in the cache, as linear_cross_entropy makes them. The second is quicker, and so the harder measure.
+in the cache, each in one thread, as linear_cross_entropy makes them. Which is quicker depends on the machine, and
+on how busy it is.
 """
 from __future__ import annotations
 

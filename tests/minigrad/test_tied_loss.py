@@ -199,7 +199,7 @@ def test_with_and_without_the_maximum_it_is_the_same(dtype, seed, C, size, sure)
         np.testing.assert_allclose(ours.data, clear.data, rtol=tolerance, atol=tolerance * max(1, min(size, 1e4)))
 
 
-@pytest.mark.parametrize("dtype, below, beyond", [("float32", 40, 44), ("float64", 350, 354)])
+@pytest.mark.parametrize("dtype, below, beyond", [("float32", 62, 66), ("float64", 528, 532)])
 @np.errstate(all="ignore")
 def test_logits_are_small_as_long_as_their_exponentials_are_far_from_overflow(dtype, below, beyond):
     table = np.ones((9, 1), dtype)
