@@ -41,7 +41,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from minigrad import normals
 from minigrad.normals import Words
-from minigrad.shuffle import TOGETHER, swap_each, swap_together
+from minigrad.shuffle import TOGETHER, swap_back_together, swap_each, swap_together
 from minigrad.threads import thread_count
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
 
 Size = int | tuple[int, ...]
 BLOCK = 1 << 17  # words drawn and turned into numbers at a time: their scratch space stays in the cache
-LONG_PERMUTATION = (2**32 - 1) // 20  # from this length on a swap takes two words
+LONG_PERMUTATION = (2**32 - 1) // 20  # from this length on torch shuffles in another way
 DEFAULT_SEED = 67280421310721  # that of torch.Generator()
 
 
@@ -249,16 +249,24 @@ class Generator:
         return (drawn + np.uint64(low % 2**64)).view(np.int64).astype(kind).reshape(shape)
 
     def randperm(self, n: int) -> NDArray[np.int64]:
-        """A permutation of 0 .. n-1, as torch.randperm: each place in turn swaps with itself or a later one."""
+        """A permutation of 0 .. n-1, as torch.randperm: each place in turn swaps with itself or a later one.
+
+        From n = 214,748,364 on, as in torch, with itself or an earlier one, and of two words.
+        """
         n = _integer("n", n)
         if n < 0:
             raise ValueError(f"n is {n}; a permutation is of 0 or more numbers")
         order = np.arange(n, dtype=np.int64)
+        if n >= LONG_PERMUTATION:
+            for start in range(0, n, TOGETHER):
+                places = np.arange(start, min(start + TOGETHER, n), dtype=np.uint64)  # and one more are there up to it
+                targets = normals.pair_up(self._words(2 * len(places))) % (places + np.uint64(1))
+                swap_back_together(order, start, targets.astype(np.int64))
+            return order
         for start in range(0, n - 1, TOGETHER):
             steps = min(TOGETHER, n - 1 - start)
-            words = self._words(steps) if n < LONG_PERMUTATION else normals.pair_up(self._words(2 * steps))
             left = np.arange(n - start, n - start - steps, -1, dtype=np.uint64)  # places from here to the end
-            targets = (words % left).astype(np.int64) + np.arange(steps)
+            targets = (self._words(steps) % left).astype(np.int64) + np.arange(steps)
             (swap_together if steps > 600 else swap_each)(order[start:], targets)  # for few, arrays are no quicker
         return order
 

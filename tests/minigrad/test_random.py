@@ -107,19 +107,26 @@ def test_swaps_made_together_are_those_made_one_after_another(data):
     assert together.tolist() == each.tolist()
 
 
-@pytest.mark.parametrize("words", [1, 2])
 @pytest.mark.parametrize("n", [2, 3, 601, 1000, 5000])
-def test_a_permutation_does_not_depend_on_how_many_swaps_are_made_together(monkeypatch, n, words):
-    if words == 2:
-        monkeypatch.setattr(random, "LONG_PERMUTATION", 0)
+def test_a_permutation_does_not_depend_on_how_many_swaps_are_made_together(monkeypatch, n):
     expected = np.arange(n)
-    drawn = Generator(n)._words(words * (n - 1))
-    left = np.arange(n, 1, -1, dtype=np.uint64)
-    steps = (drawn if words == 1 else normals.pair_up(drawn)) % left
+    steps = Generator(n)._words(n - 1) % np.arange(n, 1, -1, dtype=np.uint64)
     shuffle.swap_each(expected, np.arange(n - 1) + steps.astype(np.int64))
     for together in (700, 1 << 14):
         monkeypatch.setattr(random, "TOGETHER", together)
         assert Generator(n).randperm(n).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 40, 1000])
+def test_a_permutation_too_long_for_one_word_a_swap_swaps_with_places_before(monkeypatch, n):
+    monkeypatch.setattr(random, "LONG_PERMUTATION", 0)
+    expected, drawn = list(range(n)), normals.pair_up(Generator(n)._words(2 * n)).tolist()
+    for i, number in enumerate(drawn):
+        place = number % (i + 1)
+        expected[i], expected[place] = expected[place], expected[i]
+    for together in (7, 1 << 14):
+        monkeypatch.setattr(random, "TOGETHER", together)
+        assert Generator(n).randperm(n).tolist() == expected
 
 
 # the sum of a product and a float, as wide as float64 goes

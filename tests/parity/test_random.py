@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from minigrad import normals
+from minigrad import normals, random
 from minigrad.random import Generator
 
 SIZES = (1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 47, 100, 1000, 5)
@@ -50,6 +50,14 @@ def test_a_long_permutation(torch, same, n):
     ours, theirs = Generator(n), torch.Generator().manual_seed(n)
     same(ours.randperm(n), torch.randperm(n, generator=theirs))
     same(ours.rand(5), torch.rand(5, generator=theirs))  # as many words were drawn
+
+
+@pytest.mark.slow
+def test_a_permutation_of_so_many_that_torch_shuffles_in_another_way(torch):
+    n = 2**32 // 20  # takes four gigabytes
+    assert n == random.LONG_PERMUTATION
+    theirs = torch.randperm(n, generator=torch.Generator().manual_seed(3)).numpy()
+    assert np.array_equal(Generator(3).randperm(n), theirs)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32"])
