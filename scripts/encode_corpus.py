@@ -23,6 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
+import commands  # noqa: E402
 from corpus import executors, tasks  # noqa: E402
 from corpus.inputs import STDIN, Input, find  # noqa: E402
 from corpus.output import DTYPE, HEADER_BYTES, LLMC_MOST, Failed, Output  # noqa: E402
@@ -212,7 +213,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("encode_corpus.py", None, __doc__, EXAMPLES, formatter_class=layout)
     add = parser.add_argument
     add("inputs", nargs="+", metavar="INPUT", help="what to encode, in this order")
-    add("--out", required=True, metavar="DIR", help="where the token files go")
+    add("--out", type=commands.path, required=True, metavar="DIR", help="where the token files go")
     add("--documents", choices=("file", "line", "jsonl"), default="file", help="what one is (default %(default)s)")
     add("--separator", metavar="TEXT", help=r"documents are what is between these (\n, \t: as in C)")
     add("--field", default="text", metavar="NAME", help="of the objects in a .jsonl file (default %(default)s)")
@@ -226,12 +227,11 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--workers", type=int, default=cores(), metavar="N", help="processes (default %(default)s)")
     who.add_argument("--dask", metavar="ADDRESS", help="of a scheduler, whose workers have this project installed")
-    add("--vocab", type=Path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (default: GPT-2's)")
+    add("--vocab", type=commands.path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (default: GPT-2's)")
     options = parser.parse_args(arguments)
-    for name in ("out", "separator", "field"):
+    for name in ("separator", "field"):
         if getattr(options, name) == "":
             parser.error(f"--{name} is empty")
-    options.out = Path(options.out)
     options.separator = (options.separator or "").replace(r"\n", "\n").replace(r"\t", "\t")
     if options.separator and options.documents != "file":
         parser.error(f"--separator and --documents {options.documents} both say what a document is: give one")

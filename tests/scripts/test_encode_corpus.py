@@ -446,7 +446,7 @@ def test_a_finished_corpus_is_not_begun_again(corpus, encode, tmp_path):
         (["--shard-tokens", "0"], "--shard-tokens is 0: it must be from 1"),
         (["--separator", "x", "--documents", "line"], "both say what a document is"),
         (["--separator", ""], "--separator is empty"),
-        (["--out", ""], "--out is empty"),
+        (["--out", ""], "--out: the path is empty"),
     ],
 )
 def test_wrong_usage_is_told(options, message, capsys):
