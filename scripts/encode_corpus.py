@@ -227,7 +227,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--workers", type=int, default=cores(), metavar="N", help="processes (default %(default)s)")
     who.add_argument("--dask", metavar="ADDRESS", help="of a scheduler, whose workers have this project installed")
-    add("--vocab", type=commands.path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (default: GPT-2's)")
+    add("--vocab", type=commands.path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (GPT-2's)")
     options = parser.parse_args(arguments)
     for name in ("separator", "field"):
         if getattr(options, name) == "":

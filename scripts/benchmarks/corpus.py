@@ -1,8 +1,9 @@
 """Encoding 100 MB of text into a token file: two workers beside one, and one beside a script around tiktoken.
 
 The corpus is English, code, and one text in 500 languages (fetching/texts.py), each whole, and all of it 2.2 times, in
-files of 4 MB; a file has documents of 4,000 characters, as web pages have, with a separator between them. Whole runs are timed, from the start of a process to its end: reading, encoding, writing, and for ours the hash of what was written. The other
-script is the shortest that makes the same file: for each document tiktoken's `encode_to_numpy`, its fastest.
+files of 4 MB; a file has documents of 4,000 characters, as web pages have, with a separator between them. Whole runs
+are timed, from the start of a process to its end: reading, encoding, writing, and for ours the hash of what it wrote.
+The other script is the shortest that makes the same file: for each document tiktoken's `encode_to_numpy`, its fastest.
 """
 from __future__ import annotations
 
