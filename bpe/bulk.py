@@ -8,7 +8,6 @@ Pieces not known yet are merged together, a step of each at a time (merge_many.p
 block when a text is long, and of many texts at once; the ids are those of `merge.merge`.
 """
 import itertools
-import mmap
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from bpe.classes import STAND_IN_ARRAY
 from bpe.merge import merge
 from bpe.merge_many import WIDEST, Tokens, merge_many
+from bpe.sharing import Record
 from bpe.split import BETWEEN_TEXTS, blocks, piece_starts, repair_surrogates
 from bpe.table import SHORT, Indices, Pieces, PieceTable, distinct, joined, of_keys, padded, piece_keys
 
@@ -102,29 +102,22 @@ def blocks_of_texts(texts: Iterable[str]) -> Iterator[tuple[str, list[int]]]:
 
 
 class _Known:
-    """The pieces met so far, by number: the tokens first, then what was merged since.
+    """The pieces met so far, by number: the tokens first, then what was merged since."""
 
-    is_shared: processes that are forked from this one share it. What one of them adds the others find once they held
-    the lock after it, which is what makes the whole of it visible to them.
-    """
-
-    def __init__(self, tokens: Tokens, is_shared: bool = False) -> None:
-        zeros = _shared_zeros if is_shared else np.zeros
-        self.tokens, self.is_shared = tokens, is_shared
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
         self.capacity = len(tokens.ids) + KNOWN
-        self.table = PieceTable(self.capacity, zeros)
-        self.long: dict[bytes, int] = {}  # the numbers of the pieces that are too long for the table; never shared
-        self.ids = zeros(len(tokens.ids) + KNOWN_IDS, np.uint32)  # the ids of all pieces, one piece after another:
-        self.counts = zeros(self.capacity + 1, np.intp)  # how many each has, and
-        self.places = zeros(self.capacity + 1, np.intp)  # where they begin
-        self.sizes = zeros(2, np.intp)  # how many pieces and ids there are, and
-        self.seen = 0  # how many pieces there were when this process last held the lock
+        self.size = self.used = 0
+        self.table = PieceTable(self.capacity)
+        self.long: dict[bytes, int] = {}  # the numbers of the pieces that are too long for the table
+        self.ids = np.zeros(4 * self.capacity, np.uint32)  # the ids of all pieces, one piece after another:
+        self.counts = np.zeros(self.capacity + 1, np.intp)  # how many each has, and
+        self.places = np.zeros(self.capacity + 1, np.intp)  # where they begin
         self.add(tokens.pieces, tokens.ids, np.ones(len(tokens.ids), np.intp))
 
     def find(self, pieces: Pieces) -> npt.NDArray[np.int32]:
         """The number of each piece, 0 for those not known; (N,) int32."""
         numbers = self.table.find(piece_keys(*pieces))
-        numbers[numbers > self.seen] = 0
         long = np.flatnonzero(pieces.lengths > SHORT)
         numbers[long] = [self.long.get(piece, 0) for piece in pieces.bytes_at(long)]
         return numbers
@@ -154,35 +147,22 @@ class _Known:
         ids = np.fromiter(itertools.chain.from_iterable(each), np.uint32)
         yield alone, ids, np.fromiter(map(len, each), np.intp)
 
-    def add(self, pieces: Pieces, ids: Ids, counts: Indices) -> bool:
-        """Give pieces the next numbers, but for those that are known; False if there is no room. With the lock held.
+    def has_room(self, pieces: int) -> bool:
+        return self.size + pieces <= self.capacity
 
-        Each has `counts` of the `ids`, which stand in the pieces' order.
-        """
-        self.seen, used = self.sizes.tolist()
-        if (known := self.find(pieces) > 0).any():  # another thread or process has merged them meanwhile
-            pieces, ids = pieces.take(np.flatnonzero(~known)), ids[np.repeat(~known, counts)]
-            counts = counts[~known]
-        if self.seen + len(counts) > self.capacity or (self.is_shared and used + len(ids) > len(self.ids)):
-            return False
-        if used + len(ids) > len(self.ids):  # a piece may be of any length
+    def add(self, pieces: Pieces, ids: Ids, counts: Indices) -> None:
+        """Give new pieces the next numbers; each has `counts` of the `ids`, which stand in the pieces' order."""
+        numbers = np.arange(self.size + 1, self.size + 1 + len(counts))
+        if self.used + len(ids) > len(self.ids):
             self.ids = np.concatenate([self.ids, np.zeros(len(self.ids) + len(ids), np.uint32)])
-        numbers = np.arange(self.seen + 1, self.seen + 1 + len(counts))
-        self.ids[used : used + len(ids)] = ids
+        self.ids[self.used : self.used + len(ids)] = ids
         self.counts[numbers] = counts
-        self.places[numbers] = used + np.cumsum(counts) - counts
+        self.places[numbers] = self.used + np.cumsum(counts) - counts
+        self.size += len(counts)
+        self.used += len(ids)
         short = pieces.lengths <= SHORT  # from here on other threads find them
         self.table.add(piece_keys(*pieces)[short], numbers[short])
         self.long.update(zip(pieces.bytes_at(np.flatnonzero(~short)), numbers[~short].tolist()))
-        self.sizes += len(counts), len(ids)
-        self.seen += len(counts)
-        return True
-
-
-def _shared_zeros(shape: Any, dtype: Any) -> npt.NDArray[Any]:
-    """As np.zeros, but what is written there is seen by the processes that are forked from this one, and its own."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    return np.frombuffer(mmap.mmap(-1, size), dtype).reshape(shape)
 
 
 class BulkEncoder:
@@ -196,19 +176,20 @@ class BulkEncoder:
 
     def __init__(self, ranks: Mapping[bytes, int]) -> None:
         self._tokens = Tokens(ranks)
-        self._lock: AbstractContextManager[Any] = threading.Lock()
+        self._lock = threading.Lock()
         self.forget()
 
     def forget(self) -> None:
         """Know the tokens alone again."""
         self._known = _Known(self._tokens)
+        self._record: Record | None = None
 
     def share(self, lock: AbstractContextManager[Any]) -> None:
         """Let processes that are forked from now on merge a piece once for all of them. `lock`: of multiprocessing.
 
-        When there is no room for more, each goes on alone.
+        It ends for a process when it has no room for more, and forgets.
         """
-        self._lock, self._known = lock, _Known(self._tokens, is_shared=True)
+        self._record = Record(lock, KNOWN, KNOWN_IDS)
 
     def encode(self, text: str) -> Iterator[Ids]:
         """The ids of a text, array by array."""
@@ -233,17 +214,21 @@ class BulkEncoder:
                     here = marks[(marks >= i) & (marks < i + KNOWN)] - i
                     cuts.append((Pieces(data, starts[i : i + KNOWN], lengths[i : i + KNOWN]), here))
             yield from self._encode_cuts(cuts)
-            if self._known.sizes[1] > KNOWN_IDS:
+            if self._known.used > KNOWN_IDS:
                 self.forget()
             together = min(2 * together, TOGETHER)
 
     def _encode_cuts(self, cuts: list[tuple[Pieces, Indices]]) -> Iterator[tuple[Ids, Indices]]:
+        if record := self._record:
+            with self._lock, record.lock:
+                if not self._read_news(self._known, record):
+                    self.forget()
         known = self._known
         numbers = [known.find(pieces) for pieces, _ in cuts]
         unknown = [np.flatnonzero(n == 0) for n in numbers]
         new = [pieces.take(which) for (pieces, _), which in zip(cuts, unknown) if len(which)]
         if new and not self._learn(known, new):
-            if known.is_shared or known.seen > len(self._tokens.ids):
+            if known.size > len(self._tokens.ids):
                 self.forget()
                 yield from self._encode_cuts(cuts)
             else:  # too many for an empty table
@@ -257,16 +242,36 @@ class BulkEncoder:
             yield ids, ends[marks] - 1
 
     def _learn(self, known: _Known, pieces: list[Pieces]) -> bool:
-        """Merge pieces, equal ones among them, that were not known; False if there is no room for them."""
+        """Merge pieces that are not known, the same piece perhaps often; False if there is no room for them."""
         short = distinct(np.concatenate([piece_keys(*some)[some.lengths <= SHORT] for some in pieces]))
         long = {piece for some in pieces for piece in some.bytes_at(np.flatnonzero(some.lengths > SHORT))}
         with self._lock:
-            known.seen = int(known.sizes[0])
-        for different in of_keys(short), joined(long):
-            for merged in known.merged(different.take(np.flatnonzero(known.find(different) == 0))):
-                with self._lock:
-                    if not known.add(*merged):
-                        return False
+            for different in of_keys(short), joined(long):
+                unknown = different.take(np.flatnonzero(known.find(different) == 0))
+                if not all(self._add(known, *merged) for merged in known.merged(unknown)):
+                    return False
+            return True
+
+    def _add(self, known: _Known, pieces: Pieces, ids: Ids, counts: Indices) -> bool:
+        """Know merged pieces, and record them if there is a record; False if there is no room for them."""
+        if record := self._record:
+            with record.lock:
+                if not self._read_news(known, record):
+                    return False
+                new = known.find(pieces) == 0  # another process may have been quicker
+                pieces, ids, counts = pieces.take(np.flatnonzero(new)), ids[np.repeat(new, counts)], counts[new]
+                record.write(pieces, ids, counts)
+        if not known.has_room(len(counts)):
+            return False
+        known.add(pieces, ids, counts)
+        return True
+
+    def _read_news(self, known: _Known, record: Record) -> bool:
+        """Know what other processes have recorded; False if there is no room for it. With the record's lock held."""
+        pieces, ids, counts = record.news()
+        if not known.has_room(len(counts)):
+            return False
+        known.add(pieces, ids, counts)
         return True
 
 

@@ -94,7 +94,6 @@ class CorpusEncoder:
                 f"than {np.iinfo(dtype).max:,}"
             )
         self.encoding, self.settings, self.dtype = encoding, settings, dtype
-        self.together([])  # the tables that an encoding makes when it first needs them: forked workers then share them
 
     def encode(self, task: Sequence[Span]) -> Encoded:
         """The ids of a task. ValueError with the file and the place for text that is not what it should be."""

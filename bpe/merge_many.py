@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from bpe.table import SHORT, Indices, Pieces, PieceTable, joined, piece_keys
+from bpe.table import SHORT, Indices, Pieces, PieceTable, joined, padded, piece_keys
 
 WIDEST = 64  # bytes of the longest piece that is merged here
 ROW_BITS = 7  # which a row's number needs
@@ -40,9 +40,15 @@ class Tokens:
         self._table = PieceTable(len(tokens))
         short = np.flatnonzero(self.pieces.lengths <= SHORT)
         self._table.add(piece_keys(*self.pieces)[short], short + 1)
-        self._long = {token: number for number, token in enumerate(tokens, 1) if len(token) > SHORT}
-        bytes_one, bytes_two = ([bytes(i.to_bytes(n, "big")) for i in range(256**n)] for n in (1, 2))
-        self.single, self.double = (self.find(joined(some)) for some in (bytes_one, bytes_two))
+        long = np.flatnonzero(self.pieces.lengths > SHORT)
+        self._long = {tokens[index]: index + 1 for index in long.tolist()}
+        self.single, self.double = self._of_all(1), self._of_all(2)
+
+    def _of_all(self, length: int) -> npt.NDArray[np.int32]:
+        """The numbers of all pieces of 1 or 2 bytes, in order."""
+        size = 256**length
+        data = np.arange(size).astype(f">u{length}").tobytes()
+        return self.find(Pieces(padded(data), np.arange(size) * length, np.full(size, length)))
 
     def find(self, pieces: Pieces) -> npt.NDArray[np.int32]:
         """The number of each piece, NONE for those that are no token; (N,)."""

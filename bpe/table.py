@@ -6,8 +6,8 @@ equal keys are equal pieces, so nothing is ever taken for something else.
 By hand: " the" is 20 74 68 65. Read as little-endian integers, with the length 4 in the last byte of the second,
 its key is (0x65687420, 0x0400000000000000).
 """
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,20 @@ def joined(pieces: Collection[bytes]) -> Pieces:
     return Pieces(padded(b"".join(pieces)), np.cumsum(lengths) - lengths, lengths)
 
 
+def packed(pieces: Pieces) -> Pieces:
+    """The same pieces, one after another in bytes of their own.
+
+    >>> packed(Pieces(padded(b"one two"), np.array([4, 0]), np.array([3, 1]))).data.tobytes().rstrip(b"\\0")
+    b'twoo'
+    """
+    ends = np.cumsum(pieces.lengths)
+    starts = ends - pieces.lengths
+    size = int(pieces.lengths.sum())
+    data = np.zeros(size + 16, np.uint8)
+    data[:size] = pieces.data.take(np.repeat(pieces.starts - starts, pieces.lengths) + np.arange(size))
+    return Pieces(data, starts, pieces.lengths)
+
+
 def padded(data: bytes) -> npt.NDArray[np.uint8]:
     """`data` as an array with 16 zero bytes after it, so that 16 bytes can be read from each place in it."""
     return np.frombuffer(data + bytes(16), np.uint8)
@@ -85,7 +99,7 @@ class PieceTable:
     """The numbers of pieces: from 1 to `capacity`, and given by whoever adds a piece.
 
     0 stands for a piece that is not there. Finding needs no lock: what is added is written before it can be found.
-    Adding from several threads does. `zeros` makes the arrays, as np.zeros.
+    Adding from several threads does.
 
     >>> data = padded(b"one two")
     >>> keys = piece_keys(data, np.array([0, 3]), np.array([3, 4]))
@@ -97,11 +111,11 @@ class PieceTable:
     [5, 6]
     """
 
-    def __init__(self, capacity: int, zeros: Callable[..., npt.NDArray[Any]] = np.zeros) -> None:
+    def __init__(self, capacity: int) -> None:
         bits = max(4, (2 * capacity).bit_length())  # at most half full, so that a search is short
         self._shift = np.uint64(64 - bits)
-        self._slots = zeros(1 << bits, np.int32)  # the number of the piece there, 0 where there is none
-        self._low, self._high = zeros((2, capacity + 1), np.uint64)  # the key of each number
+        self._slots = np.zeros(1 << bits, np.int32)  # the number of the piece there, 0 where there is none
+        self._low, self._high = np.zeros((2, capacity + 1), np.uint64)  # the key of each number
 
     def find(self, keys: Keys) -> npt.NDArray[np.int32]:
         """The number of each piece, 0 for those not in the table; (N, 2) in, (N,) out."""

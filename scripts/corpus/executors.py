@@ -6,6 +6,7 @@ and the bytes of the output do not depend on who is done first. A worker that di
 from __future__ import annotations
 
 import concurrent.futures
+import gc
 import importlib
 import multiprocessing
 import os
@@ -44,6 +45,7 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
     def begin() -> concurrent.futures.ProcessPoolExecutor:
         if is_linux:
             encoder.encoding.share_between_forks(context.Lock())  # anew each time: who died may have held the lock
+            gc.freeze()  # so that no fork writes to, and so copies, what all of them only read
         return concurrent.futures.ProcessPoolExecutor(workers, context, initializer=_keep, initargs=(encoder,))
 
     pool = begin()
