@@ -124,8 +124,10 @@ class CorpusEncoder:
 
         is_val = np.array([self.is_val(head) for head in heads], bool)
         documents = np.array(ends, bool)
-        chosen = np.repeat(is_val, counts)
-        train, val = (ids[~chosen], ids[chosen]) if is_val.any() else (ids, ids[:0])
+        train, val = ids, ids[:0]
+        if is_val.any():
+            chosen = np.repeat(is_val, counts)
+            train, val = ids[~chosen], ids[chosen]
         return Encoded((train, val), (int((documents & ~is_val).sum()), int((documents & is_val).sum())), failures)
 
     def together(self, texts: Sequence[str]) -> tuple[Ids, npt.NDArray[np.intp]]:
@@ -147,7 +149,8 @@ class CorpusEncoder:
     def texts(self, span: Span) -> tuple[list[str], str]:
         """The texts of a span, and why it could not be read, or ""."""
         error = span.error
-        data, at = b"", span.start
+        data: bytes | bytearray = b""
+        at = span.start
         if span.data is not None:
             data = span.data
         elif not error:
@@ -175,7 +178,7 @@ class CorpusEncoder:
             texts = [self.from_json(line, i, span, data, at) for i, line in enumerate(texts) if line.strip()]
         return texts, error
 
-    def from_json(self, line: str, number: int, span: Span, data: bytes, at: int) -> str:
+    def from_json(self, line: str, number: int, span: Span, data: bytes | bytearray, at: int) -> str:
         """The field of the object that a line is."""
         field = self.settings.field
         try:
@@ -233,7 +236,7 @@ def context(separator: bytes) -> int:
     return max(len(separator), 4)
 
 
-def read(span: Span, separator: bytes) -> tuple[bytes, int]:
+def read(span: Span, separator: bytes) -> tuple[bytearray, int]:
     """The bytes of a span from cut to cut, and where in the file they begin.
 
     Both spans that meet somewhere find the same cut from the bytes there, so each can be read without the other.
@@ -246,7 +249,7 @@ def read(span: Span, separator: bytes) -> tuple[bytes, int]:
             raise OSError(f"it has {begin + len(data):,} bytes, where there were {span.size:,}: it was changed")
         first = next_cut(data, span.start - begin, span.kind, separator) if span.start else 0
         if first is None or first >= span.stop - begin > 0:
-            return b"", span.stop  # the document that goes on here belongs to a span before
+            return bytearray(), span.stop  # the document that goes on here belongs to a span before
         end, more = None, CHUNK
         while end is None and begin + len(data) < span.size:
             chunk = file.read(min(more, span.size - begin - len(data)))
@@ -254,7 +257,8 @@ def read(span: Span, separator: bytes) -> tuple[bytes, int]:
                 break
             data += chunk
             end, more = next_cut(data, span.stop - begin, span.kind, separator), 2 * more
-    return bytes(data[first:end]), begin + first
+    del data[len(data) if end is None else end :], data[:first]  # in place, without a copy
+    return data, begin + first
 
 
 def open_file(path: str) -> BinaryIO:
