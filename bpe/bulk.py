@@ -115,14 +115,14 @@ class _Known:
         self.places = np.zeros(self.capacity + 1, np.intp)  # where they begin
         self.add(tokens.pieces, tokens.ids, np.ones(len(tokens.ids), np.intp))
 
-    def find(self, pieces: Pieces) -> npt.NDArray[np.int32]:
-        """The number of each piece, 0 for those not known; (N,) int32."""
+    def find(self, pieces: Pieces) -> Indices:
+        """The number of each piece, 0 for those not known; (N,)."""
         numbers = self.table.find(piece_keys(*pieces))
         long = np.flatnonzero(pieces.lengths > SHORT)
         numbers[long] = [self.long.get(piece, 0) for piece in pieces.bytes_at(long)]
         return numbers
 
-    def all_ids(self, numbers: npt.NDArray[np.int32]) -> tuple[Ids, Indices]:
+    def all_ids(self, numbers: Indices) -> tuple[Ids, Indices]:
         """The ids of the pieces with these numbers, and where those of each end; (N,) in, (T,) and (N,) out."""
         counts = self.counts.take(numbers, mode="clip")  # in range as they are, so spare the check
         ends = np.cumsum(counts)

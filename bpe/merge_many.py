@@ -48,9 +48,9 @@ class Tokens:
         """The numbers of all pieces of 1 or 2 bytes, in order."""
         size = 256**length
         data = np.arange(size).astype(f">u{length}").tobytes()
-        return self.find(Pieces(padded(data), np.arange(size) * length, np.full(size, length)))
+        return self.find(Pieces(padded(data), np.arange(size) * length, np.full(size, length))).astype(np.int32)
 
-    def find(self, pieces: Pieces) -> npt.NDArray[np.int32]:
+    def find(self, pieces: Pieces) -> Indices:
         """The number of each piece, NONE for those that are no token; (N,)."""
         numbers = self._table.find(piece_keys(*pieces))
         long = np.flatnonzero(pieces.lengths > SHORT)

@@ -117,11 +117,11 @@ class PieceTable:
         self._slots = np.zeros(1 << bits, np.int32)  # the number of the piece there, 0 where there is none
         self._low, self._high = np.zeros((2, capacity + 1), np.uint64)  # the key of each number
 
-    def find(self, keys: Keys) -> npt.NDArray[np.int32]:
+    def find(self, keys: Keys) -> Indices:
         """The number of each piece, 0 for those not in the table; (N, 2) in, (N,) out."""
         low, high = keys[:, 0], keys[:, 1]
         slots = self._hash(keys)
-        numbers = self._slots.take(slots, mode="clip")  # here and below: in range as they are, so spare the check
+        numbers = self._slots.take(slots, mode="clip").astype(np.intp)  # here and below: in range, so spare the check
         wrong = self._low.take(numbers, mode="clip") != low
         wrong |= self._high.take(numbers, mode="clip") != high
         wrong &= numbers != 0
