@@ -21,7 +21,7 @@ from bpe.merge import merge
 from bpe.merge_many import WIDEST, Tokens, merge_many
 from bpe.sharing import Record
 from bpe.split import BETWEEN_TEXTS, blocks, piece_starts, repair_surrogates
-from bpe.table import SHORT, Indices, Pieces, PieceTable, distinct, joined, of_keys, padded, piece_keys
+from bpe.table import SHORT, Indices, Pieces, PieceTable, distinct, joined, of_keys, packed, padded, piece_keys
 
 KNOWN = 1 << 19  # pieces kept beside the tokens, at most, and
 KNOWN_IDS = 8 * KNOWN  # their ids, about; beyond that all but the tokens are forgotten
@@ -109,7 +109,6 @@ class _Known:
         self.capacity = len(tokens.ids) + KNOWN
         self.size = self.used = 0
         self.table = PieceTable(self.capacity)
-        self.long: dict[bytes, int] = {}  # the numbers of the pieces that are too long for the table
         self.ids = np.zeros(4 * self.capacity, np.uint32)  # the ids of all pieces, one piece after another:
         self.counts = np.zeros(self.capacity + 1, np.intp)  # how many each has, and
         self.places = np.zeros(self.capacity + 1, np.intp)  # where they begin
@@ -117,10 +116,7 @@ class _Known:
 
     def find(self, pieces: Pieces) -> Indices:
         """The number of each piece, 0 for those not known; (N,)."""
-        numbers = self.table.find(piece_keys(*pieces))
-        long = np.flatnonzero(pieces.lengths > SHORT)
-        numbers[long] = [self.long.get(piece, 0) for piece in pieces.bytes_at(long)]
-        return numbers
+        return self.table.find(pieces)
 
     def all_ids(self, numbers: Indices) -> tuple[Ids, Indices]:
         """The ids of the pieces with these numbers, and where those of each end; (N,) in, (T,) and (N,) out."""
@@ -139,7 +135,7 @@ class _Known:
         for width in WIDTHS:
             end = int(np.searchsorted(lengths, width, side="right"))
             for first in range(begin, end, MERGED):
-                some = pieces.take(order[first : min(first + MERGED, end)])
+                some = packed(pieces.take(order[first : min(first + MERGED, end)]))
                 yield some, *merge_many(self.tokens, some)
             begin = end
         alone = pieces.take(order[begin:])
@@ -160,9 +156,7 @@ class _Known:
         self.places[numbers] = self.used + np.cumsum(counts) - counts
         self.size += len(counts)
         self.used += len(ids)
-        short = pieces.lengths <= SHORT  # from here on other threads find them
-        self.table.add(piece_keys(*pieces)[short], numbers[short])
-        self.long.update(zip(pieces.bytes_at(np.flatnonzero(~short)), numbers[~short].tolist()))
+        self.table.add(pieces, numbers)  # from here on other threads find them
 
 
 class BulkEncoder:
@@ -223,13 +217,13 @@ class BulkEncoder:
             with self._lock, record.lock:
                 if not self._read_news(self._known, record):
                     self.forget()
-        known = self._known
+        known, size = self._known, self._known.size
         numbers = [known.find(pieces) for pieces, _ in cuts]
         unknown = [np.flatnonzero(n == 0) for n in numbers]
         new = [pieces.take(which) for (pieces, _), which in zip(cuts, unknown) if len(which)]
         if new and not self._learn(known, new):
-            if known.size > len(self._tokens.ids):
-                self.forget()
+            self.forget()
+            if size > len(self._tokens.ids):
                 yield from self._encode_cuts(cuts)
             else:  # too many for an empty table
                 yield from self._encode_cuts(cuts[: len(cuts) // 2])

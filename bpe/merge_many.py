@@ -3,11 +3,11 @@
 By hand, with the tokens of merge.py (ab: 256, bc: 257, abc: 258) and the pieces "abcbc" and "bcb", a column each. A
 part stands in the row of its first byte, with the rank of the token that it makes with the part after it:
 
-    1    a 256   b 257          1   ab 258   bc  -           1  abc  -   bc  -
+    1    a 256   b 257          1   ab 258   bc  -           1   ab 258  bc  -
     2    b 257   c  -           2    .  -     .  -           2    .  -    .  -
-    3    c  -    b  -     ->    3    c  -     b  -     ->    3    .  -    b  -
-    4    b 257   .  -           4    b 257    .  -           4    b 257   .  -
-    5    c  -    .  -           5    c  -     .  -           5    c  -    .  -
+    3    c  -    b  -     ->    3    c  -     b  -     ->    3    c  -    b  -
+    4    b 257   .  -           4    b 257    .  -           4   bc  -    .  -
+    5    c  -    .  -           5    c  -     .  -           5    .  -    .  -
 
 (A row above and one below stay empty.) In a round the lowest rank of each column is found, the uppermost of several:
 the part there takes in the next one, whose row is empty from then on. Two ranks are new, those of the new part and of
@@ -18,11 +18,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from bpe.table import SHORT, Indices, Pieces, PieceTable, joined, padded, piece_keys
+from bpe.table import Indices, Pieces, PieceTable, joined, padded
 
 WIDEST = 64  # bytes of the longest piece that is merged here
 ROW_BITS = 7  # which a row's number needs
-NONE = 1 << 23  # in place of a token's number where there is no token; with a row's number it fits in 31 bits
+NONE = 1 << 23  # in place of a token's number where there is no token, and above all of them: no vocabulary has so many
 
 
 class Tokens:
@@ -32,16 +32,14 @@ class Tokens:
     """
 
     def __init__(self, ranks: Mapping[bytes, int]) -> None:
-        assert len(ranks) < NONE
+        if len(ranks) >= NONE:
+            raise ValueError(f"{len(ranks):,} tokens: {NONE - 1:,} are the most that can be told apart")
         self.ranks = ranks
         tokens = sorted(ranks, key=ranks.__getitem__)
         self.pieces = joined(tokens)
         self.ids = np.fromiter(map(ranks.__getitem__, tokens), np.uint32, len(tokens))  # of the tokens 1, 2, 3 ...
         self._table = PieceTable(len(tokens))
-        short = np.flatnonzero(self.pieces.lengths <= SHORT)
-        self._table.add(piece_keys(*self.pieces)[short], short + 1)
-        long = np.flatnonzero(self.pieces.lengths > SHORT)
-        self._long = {tokens[index]: index + 1 for index in long.tolist()}
+        self._table.add(self.pieces, np.arange(1, len(tokens) + 1))
         self.single, self.double = self._of_all(1), self._of_all(2)
 
     def _of_all(self, length: int) -> npt.NDArray[np.int32]:
@@ -52,9 +50,7 @@ class Tokens:
 
     def find(self, pieces: Pieces) -> Indices:
         """The number of each piece, NONE for those that are no token; (N,)."""
-        numbers = self._table.find(piece_keys(*pieces))
-        long = np.flatnonzero(pieces.lengths > SHORT)
-        numbers[long] = [self._long.get(piece, 0) for piece in pieces.bytes_at(long)]
+        numbers = self._table.find(pieces)
         numbers[numbers == 0] = NONE
         return numbers
 
@@ -80,7 +76,8 @@ def merge_many(tokens: Tokens, pieces: Pieces) -> tuple[npt.NDArray[np.uint32], 
     # From here on a place is its index in the flat arrays: row * size + column.
     place = np.arange(rows * size, dtype=np.int32)
     after, before = place + size, place - size  # of each part the next and the last one's place
-    byte, parts, columns, scores = byte.ravel(), parts.ravel(), scores, scores.ravel()
+    byte, parts = byte.ravel(), parts.ravel()
+    columns, scores = scores, scores.ravel()  # the same memory, by row and column and by place
     while True:
         lowest = columns.min(axis=0)
         going = np.flatnonzero(lowest < NONE << ROW_BITS)

@@ -18,7 +18,8 @@ BYTES = 16  # of a piece, on the average, for which there is room
 
 
 class Record:
-    """Room for so many pieces and so many ids of theirs. What is beyond that is not recorded, and merged by each.
+    """Room for so many pieces and so many ids of theirs. When some do not fit it is full for good, and each process
+    merges what comes after for itself.
 
     `lock` is one of multiprocessing.
     """
@@ -30,6 +31,7 @@ class Record:
         self._counts = _shared(pieces, np.intp)  # how many ids
         self._ids = _shared(ids, np.uint32)
         self._sizes = _shared(3, np.intp)  # how many bytes, pieces and ids are recorded, and
+        self._is_full = _shared(1, np.bool_)
         self._read = [0, 0, 0]  # how many of them this process has read, or written
 
     def news(self) -> tuple[Pieces, npt.NDArray[np.uint32], Indices]:
@@ -45,7 +47,9 @@ class Record:
         data = packed(pieces).data[:-16]
         byte, piece, id = self._read
         last = [byte + len(data), piece + len(counts), id + len(ids)]
-        if last[0] + 16 <= len(self._data) and last[1] <= len(self._counts) and last[2] <= len(self._ids):
+        fits = last[0] + 16 <= len(self._data) and last[1] <= len(self._counts) and last[2] <= len(self._ids)
+        self._is_full[0] |= not fits
+        if not self._is_full[0]:
             self._data[byte : last[0]] = data
             self._lengths[piece : last[1]], self._counts[piece : last[1]] = pieces.lengths, counts
             self._ids[id : last[2]] = ids

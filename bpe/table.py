@@ -99,15 +99,14 @@ class PieceTable:
     """The numbers of pieces: from 1 to `capacity`, and given by whoever adds a piece.
 
     0 stands for a piece that is not there. Finding needs no lock: what is added is written before it can be found.
-    Adding from several threads does.
+    Adding from several threads does. Pieces without a key, over 15 bytes, are few: those are in a dict.
 
-    >>> data = padded(b"one two")
-    >>> keys = piece_keys(data, np.array([0, 3]), np.array([3, 4]))
+    >>> pieces = joined([b"one", b"longer than fifteen"])
     >>> table = PieceTable(capacity=100)
-    >>> table.find(keys).tolist()
+    >>> table.find(pieces).tolist()
     [0, 0]
-    >>> table.add(keys, np.array([5, 6]))
-    >>> table.find(keys).tolist()
+    >>> table.add(pieces, np.array([5, 6]))
+    >>> table.find(pieces).tolist()
     [5, 6]
     """
 
@@ -116,9 +115,23 @@ class PieceTable:
         self._shift = np.uint64(64 - bits)
         self._slots = np.zeros(1 << bits, np.int32)  # the number of the piece there, 0 where there is none
         self._low, self._high = np.zeros((2, capacity + 1), np.uint64)  # the key of each number
+        self._long: dict[bytes, int] = {}
 
-    def find(self, keys: Keys) -> Indices:
-        """The number of each piece, 0 for those not in the table; (N, 2) in, (N,) out."""
+    def find(self, pieces: Pieces) -> Indices:
+        """The number of each piece, 0 for those that are not there; (N,)."""
+        numbers = self.find_keys(piece_keys(*pieces))
+        long = np.flatnonzero(pieces.lengths > SHORT)
+        numbers[long] = [self._long.get(piece, 0) for piece in pieces.bytes_at(long)]
+        return numbers
+
+    def add(self, pieces: Pieces, numbers: Indices) -> None:
+        """Give pieces their numbers, (N,); see `add_keys`."""
+        short = pieces.lengths <= SHORT
+        self.add_keys(piece_keys(*pieces)[short], numbers[short])
+        self._long.update(zip(pieces.bytes_at(np.flatnonzero(~short)), numbers[~short].tolist()))
+
+    def find_keys(self, keys: Keys) -> Indices:
+        """The number of each piece from its key, (N, 2) in, (N,) out."""
         low, high = keys[:, 0], keys[:, 1]
         slots = self._hash(keys)
         numbers = self._slots.take(slots, mode="clip").astype(np.intp)  # here and below: in range, so spare the check
@@ -133,8 +146,8 @@ class PieceTable:
             search = search[(found != 0) & ((self._low[found] != low[search]) | (self._high[found] != high[search]))]
         return numbers
 
-    def add(self, keys: Keys, numbers: npt.NDArray[np.integer]) -> None:
-        """Give pieces their numbers, (N, 2) and (N,). None may be in the table; of equal ones one number is found."""
+    def add_keys(self, keys: Keys, numbers: Indices) -> None:
+        """Give pieces their numbers, (N, 2) and (N,). Of equal ones, or one that is there already, one number is found."""
         self._low[numbers] = keys[:, 0]
         self._high[numbers] = keys[:, 1]
         slots = self._hash(keys)
@@ -161,5 +174,5 @@ def distinct(keys: Keys) -> Keys:
     """
     numbers = np.arange(1, len(keys) + 1)
     table = PieceTable(len(keys))
-    table.add(keys, numbers)
-    return keys[table.find(keys) == numbers]
+    table.add_keys(keys, numbers)
+    return keys[table.find_keys(keys) == numbers]

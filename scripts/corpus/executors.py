@@ -45,7 +45,7 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
     def begin() -> concurrent.futures.ProcessPoolExecutor:
         if is_linux:
             encoder.encoding.share_between_forks(context.Lock())  # anew each time: who died may have held the lock
-            gc.freeze()  # so that no fork writes to, and so copies, what all of them only read
+            gc.freeze()  # else the garbage collector of each fork would write to, and so copy, all that there is
         return concurrent.futures.ProcessPoolExecutor(workers, context, initializer=_keep, initargs=(encoder,))
 
     pool = begin()
@@ -63,6 +63,8 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
         yield from in_order(tasks, submit, lambda future: future.result(), 2 * workers + 1, BrokenProcessPool)
     finally:
         pool.shutdown(cancel_futures=True)
+        gc.unfreeze()
+        encoder.encoding.clear_cache()  # and with it what was there to be shared
 
 
 def on_dask(encoder: CorpusEncoder, tasks: Iterable[Task], address: str) -> Done:

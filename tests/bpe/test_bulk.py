@@ -62,20 +62,20 @@ def test_keys_tell_pieces_apart(pieces):
     assert not set(short) & {key for key, piece in zip(keys, pieces) if len(piece) > 15}
 
 
-@given(st.lists(st.binary(min_size=1, max_size=15), unique=True, max_size=60), st.integers(0, 60))
+@given(st.lists(st.binary(min_size=1, max_size=20), unique=True, max_size=60), st.integers(0, 60))
 def test_a_table_finds_what_was_added_and_nothing_else(pieces, added):
     table = PieceTable(60)
     known, others = pieces[:added], pieces[added:]
     for i, piece in enumerate(known, 1):
-        table.add(piece_keys(*joined([piece])), np.array([i]))
-    assert table.find(piece_keys(*joined(known + others))).tolist() == [*range(1, len(known) + 1), *[0] * len(others)]
+        table.add(joined([piece]), np.array([i]))
+    assert table.find(joined(known + others)).tolist() == [*range(1, len(known) + 1), *[0] * len(others)]
 
 
 def test_pieces_that_fall_on_one_slot_all_find_a_place():
     table = PieceTable(7)  # 16 slots
     pieces = [b"%d" % i for i in range(7)]
-    table.add(piece_keys(*joined(pieces)), np.arange(1, 8))
-    assert table.find(piece_keys(*joined([*pieces, b"other"]))).tolist() == [1, 2, 3, 4, 5, 6, 7, 0]
+    table.add(joined(pieces), np.arange(1, 8))
+    assert table.find(joined([*pieces, b"other"])).tolist() == [1, 2, 3, 4, 5, 6, 7, 0]
 
 
 def test_the_last_bytes_of_a_text_can_be_read():
@@ -92,6 +92,15 @@ def test_what_is_known_is_bounded(monkeypatch):
         assert [i for ids in encoder.encode(text) for i in ids.tolist()] == one_by_one(text)
         assert encoder._known.size <= len(RANKS) + 50
         assert len(encoder._known.ids) <= 2 * (len(RANKS) + 1000)
+
+
+def test_more_new_pieces_at_once_than_are_kept(monkeypatch):
+    monkeypatch.setattr(bulk, "KNOWN", 50)
+    monkeypatch.setattr(bulk, "MERGED", 8)
+    text = " ".join(f"w{i}x" for i in range(200)) + " and then some words of letters: " + " ".join("abc" * n for n in range(40))
+    for block in (100, 1000, 1 << 18):
+        monkeypatch.setattr(bulk, "BLOCK", block)
+        assert [i for ids in bulk.BulkEncoder(RANKS).encode(text) for i in ids.tolist()] == one_by_one(text)
 
 
 SHARING = """
