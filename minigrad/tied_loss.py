@@ -151,10 +151,10 @@ def _are_small(hidden: np.ndarray, weight: np.ndarray) -> bool:
     """Whether e^z is far from overflow, and from 0, for every logit z: for |z| <= |h| |w| (Cauchy and Schwarz).
 
     Then no maximum need be taken out of the logits: what it multiplies P and its sum by cancels. "Far" is such that
-    sums of V of them, times a weight, and what is divided by them, do not come near the limits either.
+    sums of V of them, times a weight, and a hidden number divided by them, do not come near the limits either.
     """
     h, w = (math.sqrt(np.einsum("nc,nc->n", x, x).max(initial=0)) for x in (hidden, weight))
-    largest = np.exp(h * w) * len(weight) * max(w, 1)
+    largest = np.exp(h * w) * len(weight) * max(h, w, 1)
     return bool(largest < float(np.finfo(hidden.dtype).max) ** 0.75)  # 1e29 of 1e38 in float32; not so for nan
 
 
@@ -168,8 +168,8 @@ def _small_exponentials(h: np.ndarray, weight: np.ndarray, targets: np.ndarray, 
         sums[stretch] += block @ np.ones(block.shape[1], z.dtype)  # BLAS is quicker at it than block.sum(1)
 
     over_columns(work, z)
-    total = sums.sum(0)
-    return np.log(total / z[np.arange(len(z)), targets]), total
+    total, at_target = sums.sum(0), z[np.arange(len(z)), targets]
+    return 2 * np.log(np.sqrt(total) / np.sqrt(at_target)), total  # without roots the quotient itself may overflow
 
 
 def both_products(
