@@ -27,7 +27,7 @@ TURNS = 4  # parts for each thread: one whose core is busy with something else t
 def in_parts(work: Callable[[int, int], Any], size: int, at_least: int = 1) -> None:
     """work(start, stop) for consecutive parts that make up range(size), by threads that take one after the other.
 
-    Returns when all are done; the first error of a thread is raised. A part that comes here again does its work alone.
+    Returns when all are done; the first error of a thread is raised. A helper that comes here again does its work alone.
     In every thread inf and nan come without a warning, as in the operations: else warnings would depend on the threads.
 
     A part has `at_least` items, so that little work stays in the calling thread. The result must not depend on where
@@ -109,10 +109,11 @@ _blas_before: list[int] = []  # what each found that came in
 def _openblas_threads() -> tuple[Callable[[], int], Callable[[int], Any]]:
     """How to ask for, and set, the number of OpenBLAS's threads; what does nothing if it is not there.
 
-    A symbol looked up in NumPy's own extension is found in what that is linked with; its name depends on the build.
+    A symbol looked up in NumPy's own extension is found in what that is linked with (but on Windows, where one would
+    have to know its file); its name depends on the build.
     """
-    numpy = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]  # 2 or 1
-    library = ctypes.CDLL(numpy.__file__)
+    core = "core" if np.__version__.startswith("1.") else "_core"
+    library = ctypes.CDLL(sys.modules[f"numpy.{core}._multiarray_umath"].__file__)
     for name in ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "openblas_{}_num_threads"):
         get, put = (getattr(library, name.format(verb), None) for verb in ("get", "set"))
         if get and put:
