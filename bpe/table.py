@@ -147,7 +147,7 @@ class PieceTable:
         return numbers
 
     def add_keys(self, keys: Keys, numbers: Indices) -> None:
-        """Give pieces their numbers, (N, 2) and (N,). Of equal ones, or one that is there already, one number is found."""
+        """Give pieces their numbers, (N, 2) and (N,). Of equal ones, or one that is there already, one is found."""
         self._low[numbers] = keys[:, 0]
         self._high[numbers] = keys[:, 1]
         slots = self._hash(keys)
