@@ -117,7 +117,7 @@ def answers(folder: Path, numbers: list[int], seconds: float) -> Iterator[tuple[
                     del waiting[0]
                 if waiting:
                     yield False, f"still running after {seconds:g} seconds: an endless loop?"
-            except EOFError:
+            except (EOFError, BrokenPipeError):  # the second from Windows' poll
                 process.join()
                 yield False, f"Python ended while it ran, with exit status {process.exitcode}"
             finally:
@@ -140,8 +140,9 @@ def answer_all(folder: Path, numbers: list[int], sender: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that began this one
     sender.send(None)
     for number in numbers:
-        sender.send(answer(folder, EXERCISES[number - 1]))
-        sys.stdout.flush()  # what the learner prints
+        found = answer(folder, EXERCISES[number - 1])
+        sys.stdout.flush()  # what the learner prints; this process is ended once the last answer is in
+        sender.send(found)
 
 
 def answer(folder: Path, exercise: Exercise) -> tuple[bool, str]:

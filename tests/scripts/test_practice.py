@@ -120,6 +120,13 @@ def test_code_that_does_not_come_to_an_end_fails_and_the_others_are_checked(fold
     assert status == 1 and told in out and out.count(": right, ") == 5 and "5 of 6 right" in out
 
 
+def test_what_a_learner_prints_is_seen_before_what_is_said_of_it(folder):
+    path = folder / "ex3_backward.py"
+    path.write_text("print('looking')\n" + path.read_text())
+    done = subprocess.run([sys.executable, practice.__file__, "check", str(folder), "3"], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["looking", "3  ex3_backward.py: right, 6 cases"], done.stderr
+
+
 def test_the_cases_ask_what_the_lesson_prints():
     row_3 = next(case for case in checks.one_hot_equals_lookup() if case.about == "the lesson's row 3")
     assert practice.expected_text(row_3.expected) == "[[-0.4015, 0.9666, -1.1481]]"
