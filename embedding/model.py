@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from embedding.config import GPTConfig
+from embedding.config import GPTConfig, check_size
 from embedding.gpt import GPT2_STD, InputEmbedding, TiedHead
 from minigrad import Module, Parameter, Tensor, random
 from minigrad.tied_loss import linear_cross_entropy
@@ -34,7 +34,8 @@ class NextToken(Module):
     Call it with ids (B, T): the result is (B, C), a vector for what comes next, and its product with a row of the
     token table is that token's score. `loss` compares with what did come.
 
-    Raises ValueError for ids of another length than T, and as Embedding for ids that the table does not have.
+    Raises ValueError for ids of another length than T, and as Embedding for ids that the table does not have; for sizes
+    as GPTConfig.
 
     >>> model = NextToken(vocab_size=10, width=4, context=3, hidden=6)
     >>> model([[1, 2, 3], [4, 5, 6]]).shape
@@ -45,8 +46,7 @@ class NextToken(Module):
 
     def __init__(self, vocab_size: int, width: int = 64, context: int = 8, hidden: int = 256):
         for name, size in (("width", width), ("context", context), ("hidden", hidden)):
-            if size < 1:
-                raise ValueError(f"{name} must be at least 1, got {size}")
+            check_size(name, size)
         config = GPTConfig(n_head=1, n_embd=width, vocab_size=vocab_size, block_size=context)
         self.input = InputEmbedding(config, std=GPT2_STD)
         self.hidden = Linear(context * width, hidden)

@@ -51,4 +51,4 @@ def read_tensors(path: str | os.PathLike[str], names: Iterable[str]) -> dict[str
     for name, array in tensors.items():
         if array.dtype.kind != "f":
             raise ValueError(f"{path}: {name} is of dtype {array.dtype}, and should be of floats")
-    return {name: array.astype(np.result_type(array, np.float32), copy=False) for name, array in tensors.items()}
+    return {name: array.astype(np.result_type(array.dtype, np.float32), copy=False) for name, array in tensors.items()}

@@ -106,3 +106,5 @@ def test_an_id_beyond_the_table_is_refused_with_its_place(model):
 def test_a_size_below_one_is_refused_by_its_name(name):
     with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
         NextToken(V, **{name: 0})
+    with pytest.raises(TypeError, match=f"{name} must be an integer, got 1.5"):
+        NextToken(V, **{name: 1.5})

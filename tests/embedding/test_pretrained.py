@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from embedding import Embedding, InputEmbedding, from_pretrained, nearest
 from embedding.neighbours import cosine
 from embedding.pretrained import read_tensors
-from minigrad import functional
+from minigrad import functional, saving
 
 RNG = np.random.default_rng(0)
 WTE, WPE = RNG.standard_normal((10, 64)).astype("f4"), RNG.standard_normal((6, 64)).astype("f4")
@@ -89,6 +89,13 @@ def test_the_file_that_safetensors_writes_is_read_bit_for_bit(tmp_path):
     assert np.array_equal(read["wte.weight"], WTE)
     assert np.array_equal(read["wpe.weight"], WPE.astype("f2")) and read["wpe.weight"].dtype == np.float32
     assert np.array_equal(read["d"], WPE) and read["d"].dtype == np.float64
+
+
+@pytest.mark.parametrize("shape", [(), (1,)], ids=str)
+def test_halves_become_float32_and_doubles_stay_what_they_are(tmp_path, shape):
+    saving.save({"half": np.ones(shape, "f2"), "double": np.full(shape, 1 / 3)}, tmp_path / "a")
+    read = read_tensors(tmp_path / "a", ["half", "double"])
+    assert (read["half"].dtype, read["double"].dtype, read["double"]) == ("f4", "f8", 1 / 3)
 
 
 def test_bfloat16_is_the_upper_half_of_a_float32(checkpoint):
