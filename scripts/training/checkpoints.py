@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fetching import write as write  # for what stands beside the checkpoint
 
 from minigrad import saving
 

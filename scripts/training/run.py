@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fetching import write
 
 from embedding.model import NextToken
 from embedding.pretrained import read_tensors
@@ -112,7 +113,7 @@ class Folder:
         self.losses, self.checkpoint = path / "losses.jsonl", path / "checkpoint.safetensors"
 
     def settings(self) -> Settings:
-        """Those of the run that is there. FileNotFoundError, or ValueError for a file that is something else."""
+        """Those of the run there. ValueError for a file that is something else, Failed for one of another version."""
         state = checkpoints.load(self.checkpoint)
         saved, ours = state.get("settings", {}), dataclasses.asdict(Settings())
         if saved.keys() != ours.keys():
@@ -132,7 +133,7 @@ class Folder:
     def save(self, run: Run, about: dict[str, Any]) -> None:
         """Each file whole or not at all; the checkpoint last, so that what it counts on is there."""
         lines = [about, *({"step": step, "loss": loss} for step, loss in enumerate(run.losses, 1))]
-        checkpoints.write(self.losses, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        write(self.losses, "".join(json.dumps(line) + "\n" for line in lines).encode())
         saving.save(run.tables(), self.after)
         checkpoints.save(self.checkpoint, run.state())
 
