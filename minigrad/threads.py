@@ -27,7 +27,7 @@ TURNS = 4  # parts for each thread: one whose core is busy with something else t
 def in_parts(work: Callable[[int, int], Any], size: int, at_least: int = 1) -> None:
     """work(start, stop) for consecutive parts that make up range(size), by threads that take one after the other.
 
-    Returns when all are done; the first error of a thread is raised. A helper that comes here again does its work alone.
+    Returns when all are done; the first error of a thread is raised. A helper that comes here again works alone.
     In every thread inf and nan come without a warning, as in the operations: else warnings would depend on the threads.
 
     A part has `at_least` items, so that little work stays in the calling thread. The result must not depend on where
