@@ -179,19 +179,21 @@ class Encoding:
     ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.intp]]]:
         """The ids of many texts, each as in `encode_ordinary`, with the id `end` after each; the quickest way for them.
 
-        They come array by array as texts are read, uint32, each with the places in it where a text ended.
+        They come array by array as texts are read, uint32, each with the places in it where a text ended. TypeError for
+        what is no text, OverflowError for an `end` that is negative or beyond 32 bits.
 
         >>> from bpe import get_encoding
         >>> enc = get_encoding("gpt2")
         >>> [(ids.tolist(), ends.tolist()) for ids, ends in enc.encode_documents(["hello", "", "world"], enc.eot_token)]
         [([31373, 50256, 50256, 6894, 50256], [1, 2, 4])]
         """
+        end, texts = as_id(end), map(_check_text, _check_batch(texts))
         if self._has_bulk:
-            for ids, ends in self._bulk_encoder().encode_texts(_check_batch(texts)):
+            for ids, ends in self._bulk_encoder().encode_texts(texts):
                 ids[ends] = end
                 yield ids, ends
         else:
-            for text in _check_batch(texts):
+            for text in texts:
                 ids = np.array([*self.encode_ordinary(text), end], np.uint32)
                 yield ids, np.array([len(ids) - 1])
 
@@ -525,9 +527,10 @@ def _plain(ids: Mapping[Any, Any], kind: type) -> dict[Any, int]:
     return dict(ids)
 
 
-def _check_text(text: object) -> None:
+def _check_text(text: object) -> str:
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, got {type(text).__name__}: {text!r:.60}")
+    return text
 
 
 def _check_batch(texts: Iterable[str]) -> Iterable[str]:

@@ -243,6 +243,23 @@ def test_what_is_no_text_is_refused(gpt2, text):
         gpt2.encode_single_token("hello world")
 
 
+@pytest.mark.parametrize("pattern", [GPT2_PATTERN, r"\s+|\S+"])
+def test_documents_have_the_ids_of_each_and_the_end_after_it(pattern):
+    enc = Encoding("small", pat_str=pattern, mergeable_ranks=BYTES | {b"ab": 256}, special_tokens={"<end>": 257})
+    documents = ["ab ab", "", "\ud83d\udc4d<end>", " a\n" * 2000, "\n"]
+    arrays, places = zip(*enc.encode_documents(iter(documents), 257))
+    expected = [id for text in documents for id in [*enc.encode_ordinary(text), 257]]
+    assert np.concatenate(arrays).tolist() == expected
+    ends = [ids[places].tolist() for ids, places in zip(arrays, places)]
+    assert sum(ends, []) == [257] * len(documents) and expected.count(257) == len(documents)
+    for end, error in ((-1, OverflowError), (1 << 32, OverflowError), ("x", TypeError)):
+        with pytest.raises(error):
+            next(enc.encode_documents(documents, end))
+    for texts in ("text", ["a", None], [b"a"]):
+        with pytest.raises(TypeError, match="a batch is a list of texts|must be a str"):
+            list(enc.encode_documents(texts, 257))
+
+
 @pytest.mark.parametrize("data", [None, "text", 3, [1]])
 def test_what_are_no_bytes_is_refused(gpt2, data):
     with pytest.raises(TypeError, match=f"expected bytes, got {type(data).__name__}"):
