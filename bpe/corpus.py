@@ -70,7 +70,7 @@ class Span(NamedTuple):
 class Encoded(NamedTuple):
     """What became of a task: ids and the number of documents for training and for validation, and what went wrong."""
 
-    ids: tuple[npt.NDArray[np.unsignedinteger[Any]], npt.NDArray[np.unsignedinteger[Any]]]
+    ids: tuple[Ids, Ids]
     documents: tuple[int, int]
     failures: list[tuple[str, str]]  # path, reason
 
@@ -281,4 +281,3 @@ def remote(path: str) -> tuple[Any, str]:
 def head_of(data: bytes) -> str:
     """The first characters of a document, from its first bytes."""
     return data[:HEAD_BYTES].decode("utf-8", "replace")[:HEAD]
-
