@@ -34,7 +34,7 @@ examples:
   python scripts/practice.py check my-exercises 3   the third
   python scripts/practice.py hint 3
 
-Exit status: 0 all is right (or written, or printed), 1 a case fails, 2 wrong usage.
+Exit status: 0 all is right (or written, or printed), 1 a case fails, 2 wrong usage, 130 Ctrl-C.
 """
 
 
@@ -112,6 +112,7 @@ def answers(folder: Path, numbers: list[int], seconds: float) -> Iterator[tuple[
         process, connection = begin(folder, waiting)
         with connection:
             try:
+                connection.recv()  # it has begun: what it takes to import NumPy is not the learner's time
                 while waiting and connection.poll(seconds):
                     yield connection.recv()
                     del waiting[0]
@@ -132,7 +133,6 @@ def begin(folder: Path, numbers: list[int]) -> tuple[Any, Any]:
     process = spawn.Process(target=answer_all, args=(folder, numbers, sender), daemon=True)
     process.start()
     sender.close()
-    receiver.recv()  # it has begun: what it takes to import NumPy is not the learner's time
     return process, receiver
 
 
