@@ -31,7 +31,7 @@ examples:
   python -m bpe encode "Hello world" --vocabulary folder/encoder.json folder/vocab.bpe
   python -m bpe trace aaabdaaabac              how merges are learned, step by step
 
-Exit status: 0 done, 1 not possible, 2 wrong usage.
+Exit status: 0 done, 1 not possible, 2 wrong usage, 130 Ctrl-C.
 """
 
 

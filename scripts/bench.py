@@ -67,7 +67,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("suites", nargs="*", metavar="suite", help=f"some of {choices} (default: all)")
     add("--quick", action="store_true", help="a look: fewer pairs, smaller sizes")
     add("--json", action="store_true", help="a JSON object a line: the conditions, then the rows")
-    add("--threads", type=int, default=_cores(), help="for ours and theirs alike (default: %(default)s)")
+    add("--threads", type=int, default=commands.cores(), help="for ours and theirs alike (default: %(default)s)")
     options = parser.parse_args(arguments)
     for name in options.suites:
         if name not in SUITES:
@@ -75,11 +75,6 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     if options.threads < 1:
         parser.error(f"--threads is {options.threads}: at least 1 is needed")
     return options
-
-
-def _cores() -> int:
-    """The cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _print_conditions(options: argparse.Namespace, peers: list[str]) -> None:

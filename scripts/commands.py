@@ -1,5 +1,6 @@
-"""What every script does alike: how it ends, and which paths it takes."""
+"""What scripts do alike: how they end, which paths they take, how many cores they find."""
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,3 +21,8 @@ def path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(text)
+
+
+def cores() -> int:
+    """The cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import hashlib
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -225,7 +224,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     add("--keep-going", action="store_true", help="what cannot be read is listed, but is no failure")
     add("--resume", action="store_true", help="go on with what is in DIR, as if it had never ended")
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--workers", type=int, default=cores(), metavar="N", help="processes (default %(default)s)")
+    who.add_argument("--workers", type=int, default=commands.cores(), metavar="N", help="processes (%(default)s)")
     who.add_argument("--dask", metavar="ADDRESS", help="of a scheduler, whose workers have this project installed")
     add("--vocab", type=commands.path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (GPT-2's)")
     options = parser.parse_args(arguments)
@@ -244,11 +243,6 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         parser.error(f"--shard-tokens is {options.shard_tokens}: it must be from 1 to {most:,}")
     options.shard_tokens = options.shard_tokens or 0
     return options
-
-
-def cores() -> int:
-    """The cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 if __name__ == "__main__":
