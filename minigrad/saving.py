@@ -108,7 +108,7 @@ def read_tensors(
         end = max((stop for _, _, _, stop in places.values()), default=0)
         if names is None and end != size - begin:
             raise _damaged(path, f"the tensors take {end:,} bytes, and {size - begin:,} are there")
-        return {name: _read(file, begin, *place) for name, place in places.items()}, metadata
+        return {name: _read(path, file, begin, *place) for name, place in places.items()}, metadata
 
 
 def _damaged(path: Any, reason: object) -> ValueError:
@@ -158,10 +158,11 @@ def _place(path: Any, name: str, entry: Any, room: int) -> tuple[str, list[int],
     return dtype, shape, start, stop
 
 
-def _read(file: Any, begin: int, dtype: str, shape: list[int], start: int, stop: int) -> np.ndarray:
+def _read(path: Any, file: Any, begin: int, dtype: str, shape: list[int], start: int, stop: int) -> np.ndarray:
     data = np.empty(stop - start, np.uint8)
     file.seek(begin + start)
-    file.readinto(data)
+    if file.readinto(data) < len(data):
+        raise _damaged(path, f"it ended before byte {begin + stop:,}, though it was longer when it was opened")
     array = data.view(DTYPES[dtype]).reshape(shape)
     if dtype == "BF16":
         return (array.astype(np.uint32) << 16).view(np.float32)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from embedding import EmbeddingBag, GPTConfig, InputEmbedding, TiedHead
-from minigrad import Module, Parameter, Tensor, load, save
+from minigrad import Module, Parameter, Tensor, load, save, saving
 from minigrad.saving import read_tensors
 
 CONFIG = GPTConfig(n_head=1, vocab_size=5, block_size=3, n_embd=2)
@@ -114,6 +114,19 @@ def test_what_cannot_be_saved_is_named_and_leaves_the_file_that_was_there(path, 
     with pytest.raises(error, match=words):
         save(what, path)
     assert load(path)["weight"].tolist() == [1, 1] and os.listdir(path.parent) == [path.name]
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_refused(path, monkeypatch):
+    save({"a": np.ones(9999)}, path)
+    place = saving._place
+
+    def shrinking(*entry):
+        os.truncate(path, 20_000)
+        return place(*entry)
+
+    monkeypatch.setattr(saving, "_place", shrinking)
+    with pytest.raises(ValueError, match=f"{path.name}: damaged.* it ended before byte "):
+        load(path)
 
 
 def test_a_disk_that_fills_up_leaves_the_file_that_was_there_and_no_other(path, monkeypatch):
