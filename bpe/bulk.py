@@ -114,10 +114,6 @@ class _Known:
         self.places = np.zeros(self.capacity + 1, np.intp)  # where they begin
         self.add(tokens.pieces, tokens.ids, np.ones(len(tokens.ids), np.intp))
 
-    def find(self, pieces: Pieces) -> Indices:
-        """The number of each piece, 0 for those not known; (N,)."""
-        return self.table.find(pieces)
-
     def all_ids(self, numbers: Indices) -> tuple[Ids, Indices]:
         """The ids of the pieces with these numbers, and where those of each end; (N,) in, (T,) and (N,) out."""
         counts = self.counts.take(numbers, mode="clip")  # in range as they are, so spare the check
@@ -218,7 +214,7 @@ class BulkEncoder:
                 if not self._read_news(self._known, record):
                     self.forget()
         known, size = self._known, self._known.size
-        numbers = [known.find(pieces) for pieces, _ in cuts]
+        numbers = [known.table.find(pieces) for pieces, _ in cuts]
         unknown = [np.flatnonzero(n == 0) for n in numbers]
         new = [pieces.take(which) for (pieces, _), which in zip(cuts, unknown) if len(which)]
         if new and not self._learn(known, new):
@@ -231,7 +227,7 @@ class BulkEncoder:
             return
         for (pieces, marks), n, which in zip(cuts, numbers, unknown):
             if len(which):
-                n[which] = known.find(pieces.take(which))
+                n[which] = known.table.find(pieces.take(which))
             ids, ends = known.all_ids(n)
             yield ids, ends[marks] - 1
 
@@ -241,7 +237,7 @@ class BulkEncoder:
         long = {piece for some in pieces for piece in some.bytes_at(np.flatnonzero(some.lengths > SHORT))}
         with self._lock:
             for different in of_keys(short), joined(long):
-                unknown = different.take(np.flatnonzero(known.find(different) == 0))
+                unknown = different.take(np.flatnonzero(known.table.find(different) == 0))
                 if not all(self._add(known, *merged) for merged in known.merged(unknown)):
                     return False
             return True
@@ -252,7 +248,7 @@ class BulkEncoder:
             with record.lock:
                 if not self._read_news(known, record):
                     return False
-                new = known.find(pieces) == 0  # another process may have been quicker
+                new = known.table.find(pieces) == 0  # another process may have been quicker
                 pieces, ids, counts = pieces.take(np.flatnonzero(new)), ids[np.repeat(new, counts)], counts[new]
                 record.write(pieces, ids, counts)
         if not known.has_room(len(counts)):

@@ -30,8 +30,8 @@ class Record:
         self._lengths = _shared(pieces, np.intp)  # how many of them each has, and
         self._counts = _shared(pieces, np.intp)  # how many ids
         self._ids = _shared(ids, np.uint32)
-        self._sizes = _shared(3, np.intp)  # how many bytes, pieces and ids are recorded, and
         self._is_full = _shared(1, np.bool_)
+        self._sizes = _shared(3, np.intp)  # how many bytes, pieces and ids are recorded, and
         self._read = [0, 0, 0]  # how many of them this process has read, or written
 
     def news(self) -> tuple[Pieces, npt.NDArray[np.uint32], Indices]:

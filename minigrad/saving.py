@@ -112,7 +112,7 @@ def read_tensors(
 
 
 def _damaged(path: Any, reason: object) -> ValueError:
-    return ValueError(f"{path}: damaged, or no safetensors file: {reason}")
+    return ValueError(f"{path}: damaged, or no safetensors file: {reason!s:.300}")
 
 
 def _read_header(file: Any, size: int) -> tuple[dict[str, Any], dict[str, str], int]:
