@@ -256,6 +256,8 @@ class Generator:
         n = _integer("n", n)
         if n < 0:
             raise ValueError(f"n is {n}; a permutation is of 0 or more numbers")
+        if n >= 2**63:
+            raise ValueError(f"n is {n}; the numbers of so long a permutation do not fit int64")
         order = np.arange(n, dtype=np.int64)
         if n >= LONG_PERMUTATION:
             for start in range(0, n, TOGETHER):

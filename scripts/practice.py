@@ -287,7 +287,7 @@ def error_text(error: BaseException, path: Path) -> str:
     """The error and the last line of the learner's own file that it went through."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     if isinstance(error, SyntaxError):
-        lines, said = [error.lineno], error.msg
+        lines, said = [error.lineno] if error.lineno else [], error.msg  # null bytes stand in no line
     else:
         said = str(error).split("\n")[0]
     return f"{type(error).__name__}: {said}" + (f" (line {lines[-1]})" if lines else "")

@@ -227,6 +227,7 @@ def test_seeds_are_integers_of_64_bits():
         (lambda g: g.randint(0, 2.5, 2), TypeError, "high is 2.5, a float; it must be an integer"),
         (lambda g: g.randint(0, 5, 2, np.float32), TypeError, "dtype is float32"),
         (lambda g: g.randperm(-1), ValueError, "n is -1"),
+        (lambda g: g.randperm(2**63), ValueError, "n is 9223372036854775808; .* do not fit int64"),
     ],
 )
 def test_a_refused_draw_names_the_value_and_draws_nothing(draw, error, message):

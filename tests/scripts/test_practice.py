@@ -94,6 +94,7 @@ def test_a_wrong_answer_is_told_the_case_and_what_was_expected(folder, capsys, h
 
 @pytest.mark.parametrize("source, told", [
     ("def lookup_backward(:\n", "it cannot be imported: SyntaxError: invalid syntax (line 1)"),
+    ("\0", "source code string cannot contain null bytes\n"),
     ("import nonsense_that_is_not_there\n", "it cannot be imported: ModuleNotFoundError: No module named"),
     ("\nraise SystemExit(3)\n", "it cannot be imported: SystemExit: 3 (line 2)"),
     ("def other(): pass\n", "there is no function lookup_backward in the file"),
