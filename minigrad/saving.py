@@ -42,8 +42,8 @@ def save(what: Module | Mapping[str, Any], path: str | os.PathLike[str]) -> None
         save(model, "model.safetensors")
         model.load_state_dict(load("model.safetensors"))
 
-    Raises TypeError for a name that is no string or a value of another type, and names it; OSError with the path if it
-    cannot be written.
+    Raises TypeError for a name that is no string or a value of another type, and ValueError for a name that no file of
+    the format can have, and names it; OSError with the path if it cannot be written.
     """
     state = what.state_dict() if isinstance(what, Module) else what
     if not isinstance(state, Mapping):
@@ -174,6 +174,8 @@ def _checked(name: Any, value: Any) -> np.ndarray:
         raise TypeError(f"a name in a state_dict is a string, got {name!r}")
     if name == "__metadata__":
         raise ValueError("'__metadata__' cannot be the name of a parameter: a safetensors header keeps it for itself")
+    if any("\ud800" <= character <= "\udfff" for character in name):
+        raise ValueError(f"{name!r} cannot be the name of a parameter: a lone surrogate is no text in UTF-8")
     array = array_of(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise TypeError(f"{name!r} must be floats of at most 64 bits, integers or bools; got {array.dtype}")

@@ -89,6 +89,8 @@ def test_names_that_the_header_has_a_meaning_for_are_ordinary_names(path):
     assert set(load(path)) == {"pt"}
     with pytest.raises(ValueError, match="__metadata__"):
         save({"__metadata__": array}, path)
+    with pytest.raises(ValueError, match=r"'a\\ud800' cannot be the name .* surrogate"):
+        save({"a\ud800": array}, path)
 
 
 def test_what_is_loaded_can_be_trained(path):
