@@ -182,8 +182,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("--out is missing: the folder that the run is kept in")
     for name in ("steps", "minutes", "width", "context", "hidden", "batch", "lr", "decay", "save_every"):
         value = getattr(options, name)
-        if value is not None and not value > 0:
-            parser.error(f"--{name.replace('_', '-')} is {value}: it must be above 0")
+        if value is not None and not 0 < value < math.inf:
+            parser.error(f"--{name.replace('_', '-')} is {value}: it must be above 0, and finite")
     if options.steps is None and options.minutes is None:
         options.steps = STEPS
     return options
