@@ -78,7 +78,7 @@ class Encoded(NamedTuple):
 class CorpusEncoder:
     """Encodes tasks with a vocabulary that has GPT-2's pattern; ids come as `dtype`.
 
-    ValueError if the vocabulary has ids that `dtype` cannot hold: they are never wrapped.
+    ValueError if it has another pattern, or ids that `dtype` cannot hold: they are never wrapped.
 
     >>> import bpe
     >>> encoder = CorpusEncoder(bpe.get_encoding("gpt2"), Settings())
@@ -93,6 +93,8 @@ class CorpusEncoder:
                 f"the vocabulary has ids up to {encoding.max_token_value:,}, and {np.dtype(dtype).name} holds no more "
                 f"than {np.iinfo(dtype).max:,}"
             )
+        if not encoding.has_gpt2_pattern:
+            raise ValueError(f"{encoding!r} has not GPT-2's pattern, of which alone it is known where to cut a file")
         self.encoding, self.settings, self.dtype = encoding, settings, dtype
 
     def encode(self, task: Sequence[Span]) -> Encoded:

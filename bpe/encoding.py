@@ -78,11 +78,11 @@ class Encoding:
                 f"{len(special_tokens)} special tokens, and the largest id is {self.max_token_value}"
             )
         self._special_ids = frozenset(special_tokens.values())
-        self._split = split if pat_str in GPT2_SPELLINGS else matcher(pat_str)
+        self._split = split if self.has_gpt2_pattern else matcher(pat_str)
         self._cache: dict[str, list[int]] = {}
         self._in_order: list[bytes] = []  # the tokens sorted, once they are needed
         self._bulk: BulkEncoder | None = None  # made when a long text comes
-        self._has_bulk = pat_str in GPT2_SPELLINGS and all(bytes([byte]) in mergeable_ranks for byte in range(256))
+        self._has_bulk = self.has_gpt2_pattern and all(bytes([byte]) in mergeable_ranks for byte in range(256))
 
     @classmethod
     def from_files(
@@ -485,6 +485,11 @@ class Encoding:
     def token_byte_values(self) -> list[bytes]:
         """The bytes of all mergeable tokens, sorted."""
         return sorted(self._mergeable_ranks)
+
+    @property
+    def has_gpt2_pattern(self) -> bool:
+        """Whether the pattern is GPT-2's, in any of its spellings."""
+        return self._pat_str in GPT2_SPELLINGS
 
     @property
     def n_vocab(self) -> int:

@@ -230,7 +230,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     for name in ("separator", "field"):
         if getattr(options, name) == "":
-            parser.error(f"--{name} is empty")
+            parser.error(f"--{name} is empty: give a text, or leave it out")
     options.separator = (options.separator or "").replace(r"\n", "\n").replace(r"\t", "\t")
     if options.separator and options.documents != "file":
         parser.error(f"--separator and --documents {options.documents} both say what a document is: give one")

@@ -153,6 +153,13 @@ def test_a_file_that_was_cut_short_since_is_listed(tmp_path, encoder):
     assert [reason for _, reason in encoded.failures] == ["it has 7 bytes, where there were 20: it was changed", "No such file or directory"]
 
 
+def test_another_pattern_than_gpt2s_is_refused():
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    other = Encoding("other", pat_str=r"\s*\S+", mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 256})
+    with pytest.raises(ValueError, match="<Encoding 'other'> has not GPT-2's pattern"):
+        CorpusEncoder(other, Settings())
+
+
 def test_ids_that_do_not_fit_are_refused_and_never_wrapped():
     ranks = {bytes([byte]): byte for byte in range(256)} | {b"ab": 70_000}
     large = Encoding("large", pat_str=GPT2_PATTERN, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 256})
