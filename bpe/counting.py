@@ -13,7 +13,7 @@ import numpy as np
 from bpe import special
 from bpe.bulk import cut
 from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, blocks, matcher, repaired, split
-from bpe.table import SHORT, Keys, PieceTable, distinct, piece_keys
+from bpe.table import SHORT, Keys, KeyTable, distinct, piece_keys
 
 Text = str | os.PathLike[str]
 Texts = Text | Iterable[Text]
@@ -71,7 +71,7 @@ class ArrayCounter:
     """
 
     def __init__(self) -> None:
-        self._table = PieceTable(CAPACITY)
+        self._table = KeyTable(CAPACITY, SHORT + 1)
         self._counts = np.zeros(CAPACITY + 1, np.int64)  # by number; 0 is no piece
         self._keys: list[Keys] = []  # of the pieces 1, 2, 3 ...
         self._size = 0
@@ -87,11 +87,11 @@ class ArrayCounter:
             is_short = pieces.lengths <= SHORT
             self._long.update(pieces.bytes_at(np.flatnonzero(~is_short)))
             keys = piece_keys(*pieces)[is_short]
-            numbers = self._table.find_keys(keys)
+            numbers = self._table.find(keys)
             new = np.flatnonzero(numbers == 0)
             if len(new):
                 self._number(keys[new])
-                numbers[new] = self._table.find_keys(keys[new])
+                numbers[new] = self._table.find(keys[new])
             self._counts[: self._size + 1] += np.bincount(numbers, minlength=self._size + 1)
 
     def _number(self, keys: Keys) -> None:
@@ -100,11 +100,11 @@ class ArrayCounter:
         self._keys.append(different)
         size = self._size + len(different)
         if size < len(self._counts):
-            self._table.add_keys(different, np.arange(self._size + 1, size + 1))
+            self._table.add(different, np.arange(self._size + 1, size + 1))
         else:
             self._counts = np.concatenate([self._counts, np.zeros(size, np.int64)])
-            self._table = PieceTable(len(self._counts) - 1)
-            self._table.add_keys(np.concatenate(self._keys), np.arange(1, size + 1))
+            self._table = KeyTable(len(self._counts) - 1, SHORT + 1)
+            self._table.add(np.concatenate(self._keys), np.arange(1, size + 1))
         self._size = size
 
     def counts(self) -> dict[bytes, int]:

@@ -9,10 +9,11 @@ import json
 import os
 import sys
 from collections.abc import Container, Iterator
+from itertools import accumulate
 from pathlib import Path
 
-from bpe.alphabet import CHARACTER_TO_BYTE
-from bpe.manifest import SETS, VOCAB_BPE, File
+from bpe.alphabet import BYTES_IN_ID_ORDER, CHARACTER_TO_BYTE
+from bpe.manifest import ENCODER_JSON, SETS, VOCAB_BPE, File
 from bpe.special import has_brackets
 
 PROJECT = "string-to-vectors"
@@ -135,6 +136,10 @@ def read_vocabulary(
     a token is a byte, a merge, or written like <special> or [SPECIAL]. CRLF line ends, a byte order mark, empty
     lines at the end and a missing "#version" are accepted. Raises ValueError with the file, the line, the reason.
     """
+    ids_data, merges_data = Path(encoder_json).read_bytes(), Path(vocab_bpe).read_bytes()
+    is_gpt2 = not difference(merges_data, VOCAB_BPE)
+    if is_gpt2 and not difference(ids_data, ENCODER_JSON):
+        return _read_gpt2(merges_data.decode())
     text, ids = _read_ids(Path(encoder_json))
     merges = read_text(Path(vocab_bpe)).rstrip("\n").split("\n")
     first = 1
@@ -166,13 +171,24 @@ def read_vocabulary(
                 f"{encoder_json}, line {_line_of(token, text)}: no merge makes {token!r} (id {id}), and it is not "
                 f"written like <special> or [SPECIAL]: {vocab_bpe} is cut short or of another vocabulary"
             )
-    if difference(Path(vocab_bpe).read_bytes(), VOCAB_BPE):  # GPT-2's own pass: a test looks
+    if not is_gpt2:  # whose merges pass: a test looks
         for index in merges_not_told_by_rank(merges, ids):
             raise ValueError(
                 f"{vocab_bpe}, line {first + index}: {merges[index]!r} is not what merging by rank would join there, "
                 f"so that the ids alone do not tell how to encode with this vocabulary"
             )
     return ranks, special_tokens
+
+
+def _read_gpt2(vocab_bpe: str) -> tuple[dict[bytes, int], dict[str, int]]:
+    """The same for GPT-2's own two files, three times as fast: its ids are the bytes, then the merges, in order."""
+    _, _, merges = vocab_bpe.rstrip("\n").partition("\n")
+    tokens = merges.replace(" ", "").split("\n")
+    data = "".join(tokens).translate({ord(character): byte for character, byte in CHARACTER_TO_BYTE.items()})
+    joined, ends = data.encode("latin-1"), list(accumulate(map(len, tokens)))
+    pieces = [bytes([byte]) for byte in BYTES_IN_ID_ORDER]
+    pieces += [joined[start:end] for start, end in zip([0, *ends], ends)]
+    return dict(zip(pieces, range(len(pieces)))), {"<|endoftext|>": len(pieces)}
 
 
 def merges_not_told_by_rank(merges: list[str], ids: dict[str, int]) -> Iterator[int]:

@@ -64,7 +64,7 @@ def merge_many(tokens: Tokens, pieces: Pieces) -> tuple[npt.NDArray[np.uint32], 
     ([258, 257, 257, 98], [2, 2])
     """
     data, starts, lengths = pieces
-    rows, size = int(lengths.max()) + 2, len(starts)
+    rows, size = int(lengths.max(initial=0)) + 2, len(starts)
     row = np.arange(rows, dtype=np.int32)[:, None]
     byte = starts.astype(np.int32) + row - 1  # where in `data` a row's byte is; the first row and the last have none
     is_part = (row > 0) & (row <= lengths)

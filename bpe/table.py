@@ -1,25 +1,32 @@
-"""A hash table of short pieces that is asked in whole arrays: many pieces in, their numbers out.
+"""Hash tables of pieces that are asked in whole arrays: many pieces in, their numbers out.
 
 A piece of up to 15 bytes fits in 16 together with its length. These 16 bytes, read as two integers, are its *key*:
-equal keys are equal pieces, so nothing is ever taken for something else.
+equal keys are equal pieces, so nothing is ever taken for something else. A piece of up to 31 bytes has one of 32.
 
 By hand: " the" is 20 74 68 65. Read as little-endian integers, with the length 4 in the last byte of the second,
 its key is (0x65687420, 0x0400000000000000).
 """
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-SHORT = 15  # bytes of the longest piece that has a key
+SHORT, MIDDLE = 15, 31  # bytes of the longest piece that has a key of 16 bytes, of 32
+PADDING = 32  # zero bytes after those of pieces, so that a key can be read wherever one begins
 
-Keys = npt.NDArray[np.uint64]  # (N, 2)
+Keys = npt.NDArray[np.uint64]  # (N, 2), or (N, 4)
 Indices = npt.NDArray[np.intp]
+Zeros = Callable[[int, Any], npt.NDArray[Any]]  # size and dtype to an array of zeros
 
-# What stays of 16 bytes, for a piece of each length; nothing for those that are too long.
-_KEEP = np.array([*((((1 << 8 * n) - 1) & (2**64 - 1), (1 << 8 * n) - 1 >> 64) for n in range(16)), (0, 0)], np.uint64)
-_MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd, their bits without a pattern
+def _keep(size: int) -> npt.NDArray[np.uint64]:
+    """What stays of `size` bytes, for a piece of each length; nothing for those that are too long."""
+    masks = [b"\xff" * length + bytes(size - length) for length in range(size)] + [bytes(size)]
+    return np.frombuffer(b"".join(masks), "<u8").reshape(-1, size // 8)
+
+
+_KEEP = {size: _keep(size) for size in (SHORT + 1, MIDDLE + 1)}
+_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)  # odd, without a pattern
 
 
 class Pieces(NamedTuple):
@@ -58,31 +65,34 @@ def packed(pieces: Pieces) -> Pieces:
     ends = np.cumsum(pieces.lengths)
     starts = ends - pieces.lengths
     size = int(pieces.lengths.sum())
-    data = np.zeros(size + 16, np.uint8)
+    data = np.zeros(size + PADDING, np.uint8)
     data[:size] = pieces.data.take(np.repeat(pieces.starts - starts, pieces.lengths) + np.arange(size))
     return Pieces(data, starts, pieces.lengths)
 
 
 def padded(data: bytes) -> npt.NDArray[np.uint8]:
-    """`data` as an array with 16 zero bytes after it, so that 16 bytes can be read from each place in it."""
-    return np.frombuffer(data + bytes(16), np.uint8)
+    """`data` as an array, with PADDING after it."""
+    return np.frombuffer(data + bytes(PADDING), np.uint8)
 
 
 def piece_keys(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.integer], lengths: npt.NDArray[np.integer]
+    data: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.integer],
+    lengths: npt.NDArray[np.integer],
+    size: int = SHORT + 1,
 ) -> Keys:
-    """The keys of the pieces that begin at `starts` in `data` (see `padded`); (N,) and (N,) in, (N, 2) out.
+    """The keys of the pieces that begin at `starts` in `data` (see `padded`); (N,) and (N,) in, (N, size / 8) out.
 
-    Pieces longer than 15 bytes get a key that no piece has.
+    size: of a key in bytes, 16 or 32. Pieces that do not fit get a key that no piece has.
 
     >>> [[hex(half) for half in key] for key in piece_keys(padded(b"in the"), np.array([2]), np.array([4])).tolist()]
     [['0x65687420', '0x400000000000000']]
     """
-    sixteen = np.ndarray(len(data) - 15, "V16", data, strides=(1,))  # the 16 bytes from each place, overlapping
-    keys = sixteen[starts].view("<u8").reshape(-1, 2)
-    lengths = np.minimum(lengths, SHORT + 1)
-    keys &= _KEEP.take(lengths, axis=0)
-    keys[:, 1] |= lengths.astype(np.uint64) << np.uint64(56)
+    from_each = np.ndarray(len(data) - size + 1, f"V{size}", data, strides=(1,))  # overlapping
+    keys = from_each[starts].view("<u8").reshape(-1, size // 8)
+    lengths = np.minimum(lengths, size)
+    keys &= _KEEP[size].take(lengths, axis=0)
+    keys[:, -1] |= lengths.astype(np.uint64) << np.uint64(56)
     return keys
 
 
@@ -92,14 +102,19 @@ def of_keys(keys: Keys) -> Pieces:
     >>> of_keys(piece_keys(padded(b"one two"), np.array([4]), np.array([3]))).bytes_at(np.array([0]))
     [b'two']
     """
-    return Pieces(padded(keys.tobytes()), np.arange(len(keys)) * 16, (keys[:, 1] >> np.uint64(56)).astype(np.intp))
+    starts = np.arange(len(keys)) * keys.itemsize * keys.shape[1]
+    return Pieces(padded(keys.tobytes()), starts, (keys[:, -1] >> np.uint64(56)).astype(np.intp))
 
 
 class PieceTable:
     """The numbers of pieces: from 1 to `capacity`, and given by whoever adds a piece.
 
     0 stands for a piece that is not there. Finding needs no lock: what is added is written before it can be found.
-    Adding from several threads does. Pieces without a key, over 15 bytes, are few: those are in a dict.
+    Adding from several threads does. Pieces of up to 15 bytes are found by their key, and so are the first `middles`
+    of up to 31. The others, which are few, are in a dict.
+
+    zeros: makes the arrays. If they are in memory that processes share, what is in them is found by all; what is in the
+    dict is not.
 
     >>> pieces = joined([b"one", b"longer than fifteen"])
     >>> table = PieceTable(capacity=100)
@@ -110,69 +125,99 @@ class PieceTable:
     [5, 6]
     """
 
-    def __init__(self, capacity: int) -> None:
-        bits = max(4, (2 * capacity).bit_length())  # at most half full, so that a search is short
-        self._shift = np.uint64(64 - bits)
-        self._slots = np.zeros(1 << bits, np.int32)  # the number of the piece there, 0 where there is none
-        self._low, self._high = np.zeros((2, capacity + 1), np.uint64)  # the key of each number
+    def __init__(self, capacity: int, middles: int = 0, zeros: Zeros = np.zeros) -> None:
+        self._shorts = KeyTable(capacity, SHORT + 1, zeros)
+        self._middles = KeyTable(middles, MIDDLE + 1, zeros)
+        self._of_middle = zeros(middles + 1, np.intp)  # the numbers of the first, the second, ... piece there,
+        self._middle_count = zeros(1, np.intp)  # and how many there are
         self._long: dict[bytes, int] = {}
+        self._least = MIDDLE + 1 if middles else SHORT + 1  # bytes of the shortest in the dict
 
     def find(self, pieces: Pieces) -> Indices:
         """The number of each piece, 0 for those that are not there; (N,)."""
-        numbers = self.find_keys(piece_keys(*pieces))
-        long = np.flatnonzero(pieces.lengths > SHORT)
-        numbers[long] = [self._long.get(piece, 0) for piece in pieces.bytes_at(long)]
+        numbers = self._shorts.find(piece_keys(*pieces))
+        longer = np.flatnonzero(pieces.lengths > SHORT)
+        if len(longer) and len(self._of_middle) > 1:
+            keys = piece_keys(*pieces.take(longer), MIDDLE + 1)
+            numbers[longer] = found = self._of_middle.take(self._middles.find(keys))
+            longer = longer[(found == 0) & (pieces.lengths[longer] >= self._least)]
+        numbers[longer] = [self._long.get(piece, 0) for piece in pieces.bytes_at(longer)]
         return numbers
 
     def add(self, pieces: Pieces, numbers: Indices) -> None:
-        """Give pieces their numbers, (N,); see `add_keys`."""
-        short = pieces.lengths <= SHORT
-        self.add_keys(piece_keys(*pieces)[short], numbers[short])
-        self._long.update(zip(pieces.bytes_at(np.flatnonzero(~short)), numbers[~short].tolist()))
+        """Give pieces, which are different and not there, their numbers, (N,)."""
+        some = np.flatnonzero(pieces.lengths <= SHORT)
+        self._shorts.add(piece_keys(*pieces.take(some)), numbers[some])
 
-    def find_keys(self, keys: Keys) -> Indices:
-        """The number of each piece from its key, (N, 2) in, (N,) out."""
-        low, high = keys[:, 0], keys[:, 1]
+        begin = int(self._middle_count[0]) + 1
+        some = np.flatnonzero((pieces.lengths > SHORT) & (pieces.lengths <= MIDDLE))[: len(self._of_middle) - begin]
+        self._of_middle[begin : begin + len(some)] = numbers[some]
+        self._middles.add(piece_keys(*pieces.take(some), MIDDLE + 1), np.arange(begin, begin + len(some)))
+        self._middle_count += len(some)
+
+        is_long = pieces.lengths > SHORT
+        is_long[some] = False
+        self._least = int(pieces.lengths[is_long].min(initial=self._least))
+        self._long.update(zip(pieces.bytes_at(np.flatnonzero(is_long)), numbers[is_long].tolist()))
+
+
+class KeyTable:
+    """The numbers of keys of `size` bytes, 16 or 32: from 1 to `capacity`."""
+
+    def __init__(self, capacity: int, size: int, zeros: Zeros = np.zeros) -> None:
+        bits = max(4, (2 * capacity).bit_length())  # at most half full, so that a search is short
+        self._shift = np.uint64(64 - bits)
+        self._slots = zeros(1 << bits, np.int32)  # the number of the key there, 0 where there is none
+        self._keys = [zeros(capacity + 1, np.uint64) for _ in range(size // 8)]  # the parts of the key of each number
+
+    def find(self, keys: Keys) -> Indices:
+        """The number of each key, 0 for those that are not there; (N, size / 8) in, (N,) out."""
         slots = self._hash(keys)
         numbers = self._slots.take(slots, mode="clip").astype(np.intp)  # here and below: in range, so spare the check
-        wrong = self._low.take(numbers, mode="clip") != low
-        wrong |= self._high.take(numbers, mode="clip") != high
+        wrong = self._differ(keys, numbers)
         wrong &= numbers != 0
         search = np.flatnonzero(wrong)
-        while len(search):  # a slot that another piece has: the next one
+        while len(search):  # a slot that another key has: the next one
             slots[search] = (slots[search] + 1) & (len(self._slots) - 1)
-            found = self._slots[slots[search]]
+            found = self._slots[slots[search]].astype(np.intp)
             numbers[search] = found
-            search = search[(found != 0) & ((self._low[found] != low[search]) | (self._high[found] != high[search]))]
+            search = search[(found != 0) & self._differ(keys[search], found)]
         return numbers
 
-    def add_keys(self, keys: Keys, numbers: Indices) -> None:
-        """Give pieces their numbers, (N, 2) and (N,). Of equal ones, or one that is there already, one is found."""
-        self._low[numbers] = keys[:, 0]
-        self._high[numbers] = keys[:, 1]
+    def add(self, keys: Keys, numbers: Indices) -> None:
+        """Give keys their numbers, (N, size / 8) and (N,). Of equal keys one is found."""
+        for own, part in zip(self._keys, keys.T):
+            own[numbers] = part
         slots = self._hash(keys)
         while len(numbers):
             free = self._slots.take(slots) == 0
             self._slots[slots[free]] = numbers[free]  # of several that want the same slot, one gets it
-            there = self._slots.take(slots)
-            homeless = np.flatnonzero((self._low[there] != keys[:, 0]) | (self._high[there] != keys[:, 1]))
+            homeless = np.flatnonzero(self._differ(keys, self._slots.take(slots)))
             keys, numbers, slots = keys[homeless], numbers[homeless], (slots[homeless] + 1) & (len(self._slots) - 1)
 
+    def _differ(self, keys: Keys, numbers: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
+        """Which keys are not those of the numbers."""
+        differ = self._keys[0].take(numbers, mode="clip") != keys[:, 0]
+        for own, part in zip(self._keys[1:], keys.T[1:]):
+            differ |= own.take(numbers, mode="clip") != part
+        return differ
+
     def _hash(self, keys: Keys) -> npt.NDArray[np.intp]:
-        mixed = keys[:, 0] * _MIX[0]
-        mixed += keys[:, 1] * _MIX[1]
+        mixed = keys[:, 0] * np.uint64(_MIX[0])
+        for part, odd in zip(keys.T[1:], _MIX[1:]):
+            mixed += part * np.uint64(odd)
         mixed >>= self._shift  # the highest bits, which all lower ones had a part in
         return mixed.view(np.intp)
 
 
 def distinct(keys: Keys) -> Keys:
-    """Each of the keys once, in no particular order; (N, 2) in, (M, 2) out.
+    """Each of the keys once, in no particular order; (N, 2) in, (M, 2) out, or (N, 4) and (M, 4).
 
     >>> keys = piece_keys(padded(b"one one two"), np.array([0, 4, 8]), np.array([3, 3, 3]))
     >>> len(distinct(keys))
     2
     """
     numbers = np.arange(1, len(keys) + 1)
-    table = PieceTable(len(keys))
-    table.add_keys(keys, numbers)
-    return keys[table.find_keys(keys) == numbers]
+    table = KeyTable(len(keys), 8 * keys.shape[1])
+    table.add(keys, numbers)
+    return keys[table.find(keys) == numbers]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpe import bulk
+from bpe import bulk, known
 from bpe.merge import merge
 from bpe.split import repaired, split
 from bpe.table import PieceTable, distinct, joined, of_keys, padded, piece_keys
@@ -53,18 +53,17 @@ def test_texts_encoded_together_have_the_ids_of_each_alone(some, block):
         assert ids_of_text == []
 
 
-@given(st.lists(st.binary(max_size=20), unique=True))
-def test_keys_tell_pieces_apart(pieces):
-    data, starts, lengths = joined(pieces)
-    keys = [tuple(key) for key in piece_keys(data, starts, lengths).tolist()]
-    short = [key for key, piece in zip(keys, pieces) if len(piece) <= 15]
-    assert len(set(short)) == len(short)
-    assert not set(short) & {key for key, piece in zip(keys, pieces) if len(piece) > 15}
+@given(st.lists(st.binary(max_size=40), unique=True), st.sampled_from([16, 32]))
+def test_keys_tell_pieces_apart(pieces, size):
+    keys = [tuple(key) for key in piece_keys(*joined(pieces), size).tolist()]
+    fit = [key for key, piece in zip(keys, pieces) if len(piece) < size]
+    assert len(set(fit)) == len(fit)
+    assert not set(fit) & {key for key, piece in zip(keys, pieces) if len(piece) >= size}
 
 
-@given(st.lists(st.binary(min_size=1, max_size=20), unique=True, max_size=60), st.integers(0, 60))
-def test_a_table_finds_what_was_added_and_nothing_else(pieces, added):
-    table = PieceTable(60)
+@given(st.lists(st.binary(min_size=1, max_size=40), unique=True, max_size=60), st.integers(0, 60), st.integers(0, 20))
+def test_a_table_finds_what_was_added_and_nothing_else(pieces, added, middles):
+    table = PieceTable(60, middles)
     known, others = pieces[:added], pieces[added:]
     for i, piece in enumerate(known, 1):
         table.add(joined([piece]), np.array([i]))
@@ -83,8 +82,8 @@ def test_the_last_bytes_of_a_text_can_be_read():
 
 
 def test_what_is_known_is_bounded(monkeypatch):
-    monkeypatch.setattr(bulk, "KNOWN", 50)
-    monkeypatch.setattr(bulk, "KNOWN_IDS", 1000)
+    monkeypatch.setattr(known, "KNOWN", 50)
+    monkeypatch.setattr(known, "KNOWN_IDS", 1000)
     monkeypatch.setattr(bulk, "BLOCK", 60)
     encoder = bulk.BulkEncoder(RANKS)
     for n in range(20):
@@ -95,8 +94,8 @@ def test_what_is_known_is_bounded(monkeypatch):
 
 
 def test_more_new_pieces_at_once_than_are_kept(monkeypatch):
-    monkeypatch.setattr(bulk, "KNOWN", 50)
-    monkeypatch.setattr(bulk, "MERGED", 8)
+    monkeypatch.setattr(known, "KNOWN", 50)
+    monkeypatch.setattr(known, "MERGED", 8)
     text = " ".join(f"w{i}x" for i in range(200)) + " and then some words of letters: " + " ".join("abc" * n for n in range(40))
     for block in (100, 1000, 1 << 18):
         monkeypatch.setattr(bulk, "BLOCK", block)
@@ -105,16 +104,16 @@ def test_more_new_pieces_at_once_than_are_kept(monkeypatch):
 
 SHARING = """
 import multiprocessing
-from bpe import bulk
+from bpe import bulk, known
 from tests.bpe.test_bulk import RANKS, one_by_one
 
-bulk.KNOWN, bulk.KNOWN_IDS = 300, 900
+known.KNOWN, known.KNOWN_IDS = 300, 900
 fork = multiprocessing.get_context("fork")
 encoder = bulk.BulkEncoder(RANKS)
 encoder.share(fork.Lock())
 
 def encode(numbers):
-    text = " ".join(f"w{i}x" for i in numbers) + " a piece of many letters: abcabcbcabcbcabcbc"
+    text = " ".join(f"w{i}x" for i in numbers) + " pieces of many letters: abcabcbcabcbcabcbc " + 15 * "abc"
     assert [i for ids in encoder.encode(text) for i in ids.tolist()] == one_by_one(text)
 
 def in_another(numbers):
@@ -124,15 +123,16 @@ def in_another(numbers):
 
 one, two = in_another(range(100)), in_another(range(50, 150))
 one.join(), two.join()
-recorded = int(encoder._record._sizes[1])
+learned = encoder._known.size - len(RANKS)
 merged = []
-merge_many = bulk.merge_many
-bulk.merge_many = lambda tokens, pieces: merged.extend(pieces.bytes_at(range(len(pieces.starts)))) or merge_many(tokens, pieces)
+merge_many = known.merge_many
+known.merge_many = lambda tokens, pieces: merged.extend(pieces.bytes_at(range(len(pieces.starts)))) or merge_many(tokens, pieces)
 encode(range(150))
+middle, long = b" abcabcbcabcbcabcbc" in merged, b" " + 15 * b"abc" in merged
 three = in_another(range(600))  # more than there is room for
 encode(range(100, 700))
 three.join()
-print(one.exitcode, two.exitcode, three.exitcode, recorded, b"77" in merged, b"666" in merged, b"abcabcbcabcbcabcbc" in merged)
+print(one.exitcode, two.exitcode, three.exitcode, learned, b"77" in merged, b"666" in merged, middle, long)
 """
 
 
@@ -140,17 +140,17 @@ print(one.exitcode, two.exitcode, three.exitcode, recorded, b"77" in merged, b"6
 def test_what_one_forked_process_has_merged_the_others_know():
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", SHARING], cwd=root, capture_output=True, text=True)
-    codes, merged, again, new, long = done.stdout.split()[:3], *done.stdout.split()[3:]
+    codes, merged, again, new, middle, long = done.stdout.split()[:3], *done.stdout.split()[3:]
     assert codes == ["0", "0", "0"], done.stderr
     assert 140 <= int(merged) < 170  # by the first two, which had half of their pieces in common
-    assert (again, new, long) == ("False", "True", "False")
+    assert (again, new, middle, long) == ("False", "True", "False", "True")  # the longest each merges for itself
 
 
 def test_surrogates_are_repaired():
     assert [ids.tolist() for ids in bulk.BulkEncoder(RANKS).encode("a\ud83d\udc4d \ud800")] == [one_by_one("a👍 \ufffd")]
 
 
-@given(st.lists(st.sampled_from([b"", b"a", b"b", b"ab", b"fifteen letters"]), max_size=12))
-def test_keys_are_counted_once_and_tell_their_pieces(some):
-    pieces = of_keys(distinct(piece_keys(*joined(some))))
+@given(st.lists(st.sampled_from([b"", b"a", b"b", b"ab", b"fifteen letters"]), max_size=12), st.sampled_from([16, 32]))
+def test_keys_are_counted_once_and_tell_their_pieces(some, size):
+    pieces = of_keys(distinct(piece_keys(*joined(some), size)))
     assert sorted(pieces.bytes_at(np.arange(len(pieces.starts)))) == sorted(set(some))

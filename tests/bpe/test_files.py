@@ -212,6 +212,14 @@ def test_gpt2_is_read_as_tiktoken_reads_it():
     assert ranks[b" the"] == 262 and ranks[b" gazed"] == 50255 and ranks[b"\x00"] == 188
 
 
+def test_gpt2_is_read_the_quick_way_as_any_other_vocabulary_is(tmp_path):
+    encoder_json, vocab_bpe = files.find_gpt2()
+    other = tmp_path / "vocab.bpe"  # the same but for a byte that means nothing
+    other.write_bytes(vocab_bpe.read_bytes() + b"\n")
+    quick, checked = files.read_vocabulary(encoder_json, vocab_bpe), files.read_vocabulary(encoder_json, other)
+    assert quick == checked and list(quick[0]) == list(checked[0])
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if "expected_ids" in case], ids=lambda case: case["id"])
 def test_no_merge_of_gpt2_is_lost(case):
     assert bpe.Encoding.from_files(*files.find_gpt2()).encode_ordinary(case["input"]) == case["expected_ids"]

@@ -1,0 +1,106 @@
+"""The pieces met so far and their ids, by number; and how new ones get theirs: merged, some at a time.
+
+They may be in memory that forked processes share, so that each piece is merged once for all of them.
+"""
+import itertools
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bpe.merge import merge
+from bpe.merge_many import WIDEST, Tokens, merge_many
+from bpe.table import Indices, Pieces, PieceTable, Zeros, packed
+
+KNOWN = 1 << 19  # pieces kept beside the tokens, at most, and
+KNOWN_IDS = 8 * KNOWN  # their ids, about; beyond that all but the tokens are forgotten
+WIDTHS = (8, 16, 32, WIDEST)  # bytes: unknown pieces up to each are merged together, longer ones alone;
+MERGED = 1 << 13  # so many at once, at most
+
+Ids = npt.NDArray[np.uint32]
+
+
+class Known:
+    """The pieces met so far, by number: the tokens first, then what was merged since.
+
+    zeros: makes the arrays, all that is known but the longest pieces (see PieceTable).
+    """
+
+    def __init__(self, tokens: Tokens, zeros: Zeros = np.zeros) -> None:
+        self.tokens = tokens
+        self.most = KNOWN
+        self.capacity = len(tokens.ids) + self.most
+        self.can_grow = zeros is np.zeros
+        self._sizes = zeros(2, np.intp)  # how many pieces there are, and how many ids they have together
+        self.table = PieceTable(self.capacity, self.most // 8, zeros)
+        self.ids = zeros(4 * self.capacity, np.uint32)  # the ids of all pieces, one piece after another:
+        self.counts = zeros(self.capacity + 1, np.intp)  # how many each has, and
+        self.places = zeros(self.capacity + 1, np.intp)  # where they begin
+        self.add(tokens.pieces, tokens.ids, np.ones(len(tokens.ids), np.intp))
+
+    @property
+    def size(self) -> int:
+        return int(self._sizes[0])
+
+    @property
+    def is_full(self) -> bool:
+        return int(self._sizes[1]) > KNOWN_IDS
+
+    def all_ids(self, numbers: Indices) -> tuple[Ids, Indices]:
+        """The ids of the pieces with these numbers, and where those of each end; (N,) in, (T,) and (N,) out."""
+        counts = self.counts.take(numbers, mode="clip")  # in range as they are, so spare the check
+        ends = np.cumsum(counts)
+        # Id t is, in its piece, the one at t - (where the ids of the piece begin among all).
+        shift = np.repeat(self.places.take(numbers, mode="clip") - (ends - counts), counts)
+        shift += np.arange(len(shift))
+        return self.ids.take(shift, mode="clip"), ends
+
+    def merged(self, pieces: Pieces) -> tuple[Ids, Indices]:
+        """The ids of the pieces, one piece after another, and how many each has."""
+        if pieces.lengths.max(initial=0) <= WIDEST:
+            return merge_many(self.tokens, pieces)
+        each = [merge(piece, self.tokens.ranks) for piece in pieces.bytes_at(np.arange(len(pieces.starts)))]
+        ids = np.fromiter(itertools.chain.from_iterable(each), np.uint32)
+        return ids, np.fromiter(map(len, each), np.intp)
+
+    def add(self, pieces: Pieces, ids: Ids, counts: Indices) -> bool:
+        """Give new pieces the next numbers; each has `counts` of the `ids`, which stand in the pieces' order.
+
+        False if there is no room for them.
+        """
+        size, used = self._sizes.tolist()
+        if size + len(counts) > self.capacity:
+            return False
+        if used + len(ids) > len(self.ids):
+            if not self.can_grow:
+                return False
+            self.ids = np.concatenate([self.ids, np.zeros(len(self.ids) + len(ids), np.uint32)])
+        numbers = np.arange(size + 1, size + 1 + len(counts))
+        self.ids[used : used + len(ids)] = ids
+        self.counts[numbers] = counts
+        self.places[numbers] = used + np.cumsum(counts) - counts
+        self.table.add(pieces, numbers)  # from here on others find them
+        self._sizes += len(counts), len(ids)
+        return True
+
+
+def portions(pieces: Pieces) -> Iterator[Pieces]:
+    """Pieces, some at a time: those of about the same length, as many as are merged together."""
+    order = np.argsort(pieces.lengths, kind="stable")
+    lengths = pieces.lengths[order]
+    begin = 0
+    for width in (*WIDTHS, None):
+        end = int(np.searchsorted(lengths, width, side="right")) if width else len(lengths)
+        for first in range(begin, end, MERGED):
+            yield packed(pieces.take(order[first : min(first + MERGED, end)]))
+        begin = end
+
+
+def shared_zeros(size: int, dtype: Any) -> npt.NDArray[Any]:
+    """As np.zeros; what is written there is seen by this process, those that are forked from it later, and theirs."""
+    memory = mmap.mmap(-1, size * np.dtype(dtype).itemsize)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype)
