@@ -21,17 +21,18 @@ def thread_count() -> int:
     return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores
 
 
-TURNS = 4  # parts for each thread: one whose core is busy with something else takes fewer
+TURNS = 4  # parts for each thread, mostly: one whose core is busy with something else takes fewer
 
 
-def in_parts(work: Callable[[int, int], Any], size: int, at_least: int = 1) -> None:
+def in_parts(work: Callable[[int, int], Any], size: int, at_least: int = 1, turns: int = TURNS) -> None:
     """work(start, stop) for consecutive parts that make up range(size), by threads that take one after the other.
 
     Returns when all are done; the first error of a thread is raised. A helper that comes here again works alone.
     In every thread inf and nan come without a warning, as in the operations: else warnings would depend on the threads.
 
-    A part has `at_least` items, so that little work stays in the calling thread. The result must not depend on where
-    the parts end: let each item be computed alone, and written to its own place.
+    A part has `at_least` items, so that little work stays in the calling thread, and there are up to `turns` parts for
+    each thread. The result must not depend on where the parts end: let each item be computed alone, and written to its
+    own place.
 
     >>> squares = [0] * 5
     >>> def square(start, stop):
@@ -47,7 +48,7 @@ def in_parts(work: Callable[[int, int], Any], size: int, at_least: int = 1) -> N
     if threads == 1:
         quietly(0, size)
         return
-    parts = threads * min(TURNS, enough // threads)
+    parts = threads * min(turns, enough // threads)
     ends = [size * i // parts for i in range(parts + 1)]
     waiting = list(zip(ends, ends[1:]))[::-1]
 

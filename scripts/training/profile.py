@@ -99,7 +99,8 @@ def products_alone(model: NextToken, batch: int, in_blocks: bool) -> Callable[[]
 
     def head(h: np.ndarray, z: np.ndarray, dh: np.ndarray) -> None:
         if in_blocks:
-            tied_loss.over_columns(lambda _, columns: np.matmul(h, table[columns].T, out=z[:, columns]), z)
+            z = z.reshape(-1)
+            tied_loss.over_columns(lambda _, columns, block: np.matmul(h, table[columns].T, out=block), z, len(h))
             tied_loss.both_products(z, h, table, dh, d_table, first=True)
         else:
             np.matmul(h, table.T, out=z)
