@@ -4,6 +4,9 @@ The corpus is English, code, and one text in 500 languages (fetching/texts.py), 
 files of 4 MB; a file has documents of 4,000 characters, as web pages have, and <|endoftext|> between them. Whole runs
 are timed, from the start of a process to its end: reading, encoding, writing, and for ours the hash of what it wrote.
 The other script is the shortest that makes the same file: for each document tiktoken's `encode_to_numpy`, its fastest.
+
+Two cores are seldom worth two: they share caches and memory, and perhaps more. So a last row, without a bound, tells
+what this machine gives two runs that have nothing in common: one each of two halves, at once and one after the other.
 """
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from fetching import texts
 
@@ -50,30 +54,41 @@ PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$
 
 def rows(quick: bool) -> Iterator[pairs.Row]:
     megabytes = QUICK_MEGABYTES if quick else MEGABYTES
-    what = f"{megabytes} MB to a token file"
     reason = pairs.missing("tiktoken")
     with tempfile.TemporaryDirectory() as folder:
         corpus, theirs = Path(folder, "texts"), Path(folder, "theirs.bin")
-        build(corpus, megabytes)
-        runs = {"one": ours(corpus, Path(folder, "one"), 1), "two": ours(corpus, Path(folder, "two"), 2)}
+        paths = build(corpus, megabytes)
+        one, two = (ours(paths, Path(folder, str(workers)), workers) for workers in (1, 2))
+        first, second = paths[: len(paths) // 2], paths[len(paths) // 2 :]
+        halves = [ours(first, Path(folder, "first"), 1), ours(second, Path(folder, "second"), 1)]
+        runs: dict[str, Callable[[], Any]] = {
+            "one": lambda: at_once(one),
+            "two": lambda: at_once(two),
+            "at once": lambda: at_once(*halves),
+            "in turn": lambda: [at_once(half) for half in halves],
+        }
         if not reason:
             runs["tiktoken"] = tiktoken(corpus, theirs)
         seconds: dict[str, list[float]] = {name: [] for name in runs}
         for turn in range(TURNS):  # whole processes, so there is nothing to warm up
             for name in list(runs)[:: -1 if turn % 2 else 1]:
                 seconds[name].append(pairs.seconds(runs[name]))
-        if not reason and Path(folder, "one", "0", "train.bin").read_bytes() != theirs.read_bytes():
+        if not reason and Path(folder, "1", "0", "train.bin").read_bytes() != theirs.read_bytes():
             raise AssertionError("the two scripts did not write the same ids")
 
-    def row(ours: str, theirs: str, bound: float) -> pairs.Row:
+    def row(what: str, ours: str, theirs: str, bound: float | None) -> pairs.Row:
         samples = tuple(seconds[ours]), tuple(seconds[theirs])
-        return pairs.Row(f"{what}, {ours} worker(s)", *samples, "speed", bound, theirs, megabytes, "MB")
+        return pairs.Row(f"{megabytes} MB to {what}", *samples, "speed", bound, theirs, megabytes, "MB")
 
-    yield row("two", "one", 1.7)
-    yield pairs.skipped(f"{what}, one worker(s)", reason) if reason else row("one", "tiktoken", 3.0)
+    yield row("a token file, two workers", "two", "one", 1.7)
+    if reason:
+        yield pairs.skipped(f"{megabytes} MB to a token file, one worker", reason)
+    else:
+        yield row("a token file, one worker", "one", "tiktoken", 3.0)
+    yield row("two token files, two runs at once", "at once", "in turn", None)
 
 
-def build(folder: Path, megabytes: int) -> None:
+def build(folder: Path, megabytes: int) -> list[Path]:
     """Files of the texts, one text after another, and from the beginning again."""
     folder.mkdir()
     text = "".join(map(texts.load, texts.SUFFIX))
@@ -84,16 +99,24 @@ def build(folder: Path, megabytes: int) -> None:
             some.append(next(documents).encode())
             size += len(some[-1]) + len(SEPARATOR)
         Path(folder, f"{number:03d}.txt").write_bytes(SEPARATOR.encode().join(some))
+    return sorted(folder.iterdir())
 
 
-def ours(corpus: Path, out: Path, workers: int) -> Callable[[], None]:
+def ours(paths: list[Path], out: Path, workers: int) -> Callable[[], subprocess.Popen[bytes]]:
     turn = iter(range(1 << 30))
 
-    def run() -> None:
-        command = [str(SCRIPT), str(corpus), "--out", str(out / str(next(turn))), "--separator", SEPARATOR]
-        subprocess.run([sys.executable, *command, "--workers", str(workers)], check=True, stdout=subprocess.DEVNULL)
+    def start() -> subprocess.Popen[bytes]:
+        options = ["--out", str(out / str(next(turn))), "--separator", SEPARATOR, "--workers", str(workers)]
+        return subprocess.Popen([sys.executable, str(SCRIPT), *map(str, paths), *options], stdout=subprocess.DEVNULL)
 
-    return run
+    return start
+
+
+def at_once(*starts: Callable[[], subprocess.Popen[bytes]]) -> None:
+    processes = [start() for start in starts]
+    codes = [process.wait() for process in processes]
+    if any(codes):
+        raise RuntimeError(f"encode_corpus.py ended with {codes}")
 
 
 def tiktoken(corpus: Path, out: Path) -> Callable[[], None]:
