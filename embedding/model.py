@@ -2,6 +2,8 @@
 
     ids (B, T)   rows of two tables   side by side    one hidden layer     the token table again
     [[ 464, ->   wte[id] + wpe[t] ->  (B, T*C)   ->   (B, H) -> (B, C) ->  scores (B, V), a loss
+                                          |                        |
+                                          +------- straight -------+
 
 Nothing tells it that Monday and Tuesday are alike. Whoever predicts what comes next is right more often if tokens that
 are followed, and preceded, by the same tokens have rows that point the same way: so that is where the rows go.
@@ -9,8 +11,11 @@ are followed, and preceded, by the same tokens have rows that point the same way
 The hidden layer bends with tanh, as theirs. A relu stops the gradient at each unit that is below 0, about half of them,
 before it reaches the rows, and after as many steps words that belong together are further apart.
 
-Source: Bengio, Ducharme, Vincent and Jauvin, "A Neural Probabilistic Language Model", JMLR 3, 2003; the head is tied
-as in gpt.py.
+The rows also go straight to the output (their "direct connections"), at first as their sum: so from the first step on a
+token's row is drawn to the rows of what it stands before, and what the hidden layer learns comes on top of that.
+
+Source: Bengio, Ducharme, Vincent and Jauvin, "A Neural Probabilistic Language Model", JMLR 3, 2003, equation 1; the
+head is tied as in gpt.py.
 """
 from __future__ import annotations
 
@@ -51,6 +56,7 @@ class NextToken(Module):
         self.input = InputEmbedding(config, std=GPT2_STD)
         self.hidden = Linear(context * width, hidden)
         self.output = Linear(hidden, width)
+        self.straight = Parameter(np.tile(np.eye(width, dtype=np.float32), (context, 1)))
         self.head = TiedHead(self.input.wte)
 
     def forward(self, ids: Any) -> Tensor:
@@ -59,8 +65,8 @@ class NextToken(Module):
             raise ValueError(f"ids must be (B, {context}), a batch of contexts of {context} tokens; got {ids.shape}")
         x = self.input(ids)                                 # (B, T, C)
         x = x.reshape(len(ids), context * x.shape[-1])      # (B, T*C): which place a token stands in matters
-        x = self.hidden(x).tanh()                           # (B, H)
-        return self.output(x)                               # (B, C)
+        h = self.hidden(x).tanh()                           # (B, H)
+        return self.output(h) + x @ self.straight           # (B, C)
 
     def loss(self, ids: Any, targets: Any) -> Tensor:
         """The mean over the batch of -log p(target): ids (B, T), targets (B,) the token after each context."""

@@ -95,9 +95,9 @@ def torch_loss(parameters: list[Any], x: Any, y: Any, kind: str) -> Any:
     import torch
     from torch.nn import functional as F
 
-    table, positions, weight1, bias1, weight2, bias2 = parameters
+    straight, table, positions, weight1, bias1, weight2, bias2 = parameters
     rows = (F.embedding(x, table) + positions).reshape(len(x), -1)
-    hidden = torch.tanh(rows @ weight1 + bias1) @ weight2 + bias2
+    hidden = torch.tanh(rows @ weight1 + bias1) @ weight2 + bias2 + rows @ straight
     if kind == "in chunks" and hasattr(F, "linear_cross_entropy"):
         return F.linear_cross_entropy(hidden, table, y)
     return F.cross_entropy(hidden @ table.T, y)

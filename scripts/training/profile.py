@@ -92,7 +92,7 @@ def products_alone(model: NextToken, batch: int, in_blocks: bool) -> Callable[[]
     """
     table = model.head.weight.data
     logits = np.empty((CHUNK, len(table)), table.dtype)
-    layers = [layer.weight.data for layer in (model.hidden, model.output)]
+    layers = [weight.data for weight in (model.hidden.weight, model.output.weight, model.straight)]
     inputs = [np.ones((batch, len(weight)), table.dtype) for weight in layers]
     hidden = np.ones((batch, table.shape[1]), table.dtype)
     d_table, d_hidden = np.empty_like(table), np.empty_like(hidden)

@@ -43,7 +43,7 @@ def test_a_seed_gives_the_same_model_twice():
 
 def test_the_table_is_one_parameter_with_two_uses(model):
     assert [name for name, _ in model.named_parameters()] == [
-        "input.wte.weight", "input.wpe.weight", "hidden.weight", "hidden.bias", "output.weight", "output.bias",
+        "straight", "input.wte.weight", "input.wpe.weight", "hidden.weight", "hidden.bias", "output.weight", "output.bias",
     ]  # fmt: skip
     assert model.head.weight is model.input.wte.weight
 
@@ -63,6 +63,12 @@ def test_each_row_of_the_table_gets_a_gradient_through_the_head_and_those_read_a
     assert np.flatnonzero(read).tolist() == [1, 2]
 
 
+def test_without_its_hidden_layer_it_begins_with_the_sum_of_the_rows(model):
+    model.output.weight.data[:] = 0
+    rows = model.input.wte.weight.data[[1, 2, 3]] + model.input.wpe.weight.data
+    np.testing.assert_allclose(model([[1, 2, 3]]).data, rows.sum(axis=0, keepdims=True), rtol=1e-6)
+
+
 def test_the_order_of_a_context_matters(model):
     assert not np.allclose(model([[1, 2, 3]]).data, model([[3, 2, 1]]).data)
 
@@ -70,11 +76,11 @@ def test_the_order_of_a_context_matters(model):
 def test_the_gradients_are_those_of_finite_differences(model):
     values = [Tensor(p.data.astype(np.float64) * 50, requires_grad=True) for p in model.parameters()]  # 50: far from 0
 
-    def loss(table, positions, hidden, hidden_bias, output, output_bias):
+    def loss(straight, table, positions, hidden, hidden_bias, output, output_bias):
         model.input.wte.weight = model.head.weight = table
         model.input.wpe.weight = positions
         model.hidden.weight, model.hidden.bias = hidden, hidden_bias
-        model.output.weight, model.output.bias = output, output_bias
+        model.output.weight, model.output.bias, model.straight = output, output_bias, straight
         return model.loss([[1, 2, 2], [4, 5, 6]], [7, 8])
 
     assert gradcheck(loss, values)

@@ -16,7 +16,7 @@ def torch_parameters(torch, seed):
     torch.manual_seed(seed)
     tables = [torch.empty(rows, C).normal_(0, 0.02) for rows in (V, T)]
     layers = [(torch.normal(0.0, n ** -0.5, (n, m)), torch.zeros(m)) for n, m in ((T * C, H), (H, C))]
-    return [torch.nn.Parameter(p) for p in (*tables, *layers[0], *layers[1])]
+    return [torch.nn.Parameter(p) for p in (torch.eye(C).repeat(T, 1), *tables, *layers[0], *layers[1])]
 
 
 def test_a_seed_gives_torchs_model(torch):
