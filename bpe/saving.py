@@ -47,6 +47,8 @@ def save_vocabulary(
     folder: str | os.PathLike[str], ranks: Mapping[bytes, int], special_tokens: Mapping[str, int]
 ) -> tuple[Path, Path]:
     """Write encoder.json and vocab.bpe into `folder`, and return their paths; see `Encoding.save`."""
+    if not os.fspath(folder):
+        raise ValueError("the name of the folder is empty")
     ids = {to_characters(token): id for token, id in ranks.items()}
     for byte, character in BYTE_TO_CHARACTER.items():
         if character not in ids:

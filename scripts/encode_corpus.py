@@ -56,10 +56,11 @@ def encode(options: argparse.Namespace) -> int:
     }  # fmt: skip
     output = Output(options.out, options.format, options.shard_tokens)
     work = tasks.deal(inputs, given.separator.encode(), tasks.TASK_BYTES)
+    results = done(encoder, work, inputs, options)
     manifest = begin(output, plan, work, options.resume)
     if manifest is None:
         with Progress(output, inputs) as progress:
-            for task, encoded in done(encoder, work, inputs, options):
+            for task, encoded in results:
                 output.add(task, encoded)
                 progress.update()
         manifest = finish(output, plan, inputs)

@@ -6,6 +6,7 @@ and the bytes of the output do not depend on who is done first. A worker that di
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import gc
 import importlib
 import multiprocessing
@@ -62,20 +63,45 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
     try:
         yield from in_order(tasks, submit, lambda future: future.result(), 2 * workers + 1, BrokenProcessPool)
     finally:
-        pool.shutdown(cancel_futures=True)
+        with _undisturbed():
+            pool.shutdown(cancel_futures=True)
         gc.unfreeze()
         encoder.encoding.clear_cache()  # and with it what was there to be shared
 
 
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Inside, Ctrl-C does nothing: who pressed it once, and waits until the workers have ended, may press it again."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def on_dask(encoder: CorpusEncoder, tasks: Iterable[Task], address: str) -> Done:
-    """With the workers of a Dask cluster, which need this project installed; the vocabulary is sent to each once."""
+    """With the workers of a Dask cluster, which need this project installed; the vocabulary is sent to each once.
+
+    It connects at once, not when the first task is asked for: where that fails, nothing has been begun.
+    """
     try:
         distributed = importlib.import_module("distributed")
     except ImportError:
         raise RuntimeError("distributed is not installed, which --dask needs: pip install '.[dask]'") from None
-    lost = (distributed.scheduler.KilledWorker, concurrent.futures.CancelledError)
-    with distributed.Client(address, set_as_default=False) as client:
+    client = distributed.Client(address, set_as_default=False)
+    try:
         client.wait_for_workers(1, timeout=60)
+    except BaseException:
+        client.close()
+        raise
+    return _on(client, encoder, tasks, (distributed.scheduler.KilledWorker, concurrent.futures.CancelledError))
+
+
+def _on(client: Any, encoder: CorpusEncoder, tasks: Iterable[Task], lost: tuple[type[BaseException], ...]) -> Done:
+    with client:
         there = client.scatter(encoder, broadcast=True)
 
         def submit(task: Task) -> Any:

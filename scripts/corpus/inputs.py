@@ -35,15 +35,16 @@ def find(names: Sequence[str], documents: str) -> list[Input]:
     found: dict[str, Input] = {}
     for name in names:
         for path, describe in _expand(name):
-            if path in found:
+            place = path if path == STDIN or "://" in path else os.path.abspath(path)
+            if place in found:
                 raise ValueError(f"{path} is named twice, the second time by {name!r}")
             unpacked = path.removesuffix(".gz").removesuffix(".zst")
             kind = "jsonl" if unpacked.endswith(".jsonl") else documents
             try:
                 size, version = describe()
-                found[path] = Input(path, kind, size, version)
+                found[place] = Input(path, kind, size, version)
             except OSError as error:
-                found[path] = Input(path, kind, error=error.strerror or str(error))
+                found[place] = Input(path, kind, error=error.strerror or str(error))
     return list(found.values())
 
 

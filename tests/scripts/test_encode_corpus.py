@@ -407,6 +407,27 @@ def test_ctrl_c_leaves_a_run_that_can_go_on(corpus, encode, tmp_path, monkeypatc
     assert encode(corpus[0], "--resume") == (0, "")
 
 
+def test_ctrl_c_again_while_the_workers_end_is_not_heard():
+    with executors._undisturbed():
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_cluster_that_is_not_there_leaves_nothing_behind(corpus, encode, tmp_path):
+    pytest.importorskip("distributed")
+    with pytest.importorskip("dask").config.set({"distributed.comm.timeouts.connect": "1s"}):
+        code, said = encode(corpus[0], "--dask", "tcp://127.0.0.1:9")
+    assert code == 1 and "127.0.0.1:9" in said and "--resume" not in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_is_not_taken_twice_however_it_is_spelled(corpus, encode):
+    path = corpus[0] / "00.txt"
+    code, said = encode(path, f"{corpus[0]}/inner/../00.txt")
+    assert code == 1 and "00.txt is named twice" in said
+
+
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
