@@ -7,7 +7,6 @@ A text has many pieces and few different ones, so a piece is merged once and the
 `Encoding` asks for the ids of a block when a text is long, and of many texts at once: the ids of `merge.merge`.
 """
 import itertools
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bpe.classes import STAND_IN_ARRAY
-from bpe.known import Ids, Known, portions, shared_zeros
+from bpe.known import Ids, Known, portions
 from bpe.merge_many import Tokens
 from bpe.split import BETWEEN_TEXTS, blocks, piece_starts, repair_surrogates
 from bpe.table import MIDDLE, SHORT, Indices, Pieces, distinct, joined, of_keys, padded, piece_keys
@@ -103,7 +102,6 @@ class BulkEncoder:
 
     def __init__(self, ranks: Mapping[bytes, int]) -> None:
         self._tokens = Tokens(ranks)
-        self._lock: AbstractContextManager[Any] = threading.Lock()
         self.forget()
 
     def forget(self) -> None:
@@ -115,8 +113,7 @@ class BulkEncoder:
 
         lock: of multiprocessing. The sharing ends for a process when there is no room for more, and it forgets.
         """
-        self._lock = lock
-        self._known = Known(self._tokens, shared_zeros)
+        self._known = Known(self._tokens, lock)
 
     def encode(self, text: str) -> Iterator[Ids]:
         """The ids of a text, array by array."""
@@ -148,8 +145,8 @@ class BulkEncoder:
 
     def _encode_cuts(self, cuts: list[tuple[Pieces, Indices]]) -> Iterator[tuple[Ids, Indices]]:
         known = self._known
-        with self._lock:
-            size = known.size  # what others add from now on is not yet sure to be seen whole
+        with known.lock:
+            size = known.size  # what others add from now on is not sure to be seen whole until the lock is ours again
         numbers = [known.table.find(pieces) for pieces, _ in cuts]
         unknown = [np.flatnonzero((n == 0) | (n > size)) for n in numbers]
         new = [pieces.take(which) for (pieces, _), which in zip(cuts, unknown) if len(which)]
@@ -163,7 +160,7 @@ class BulkEncoder:
             return
         for (pieces, marks), n, which in zip(cuts, numbers, unknown):
             if len(which):
-                n[which] = known.table.find(pieces.take(which))
+                n[which] = known.table.find(pieces.take(which))  # each whole: we had the lock since
             ids, ends = known.all_ids(n)
             yield ids, ends[marks] - 1
 
@@ -178,7 +175,7 @@ class BulkEncoder:
                 size = known.size
                 some = some.take(np.flatnonzero(known.table.find(some) == 0))  # not learned by another meanwhile
                 ids, counts = known.merged(some)
-                with self._lock:
+                with known.lock:
                     if known.size > size:  # another thread or process was quicker, perhaps with the same pieces
                         new = known.table.find(some) == 0
                         some, ids, counts = some.take(np.flatnonzero(new)), ids[np.repeat(new, counts)], counts[new]

@@ -140,8 +140,8 @@ def read_vocabulary(
     is_gpt2 = not difference(merges_data, VOCAB_BPE)
     if is_gpt2 and not difference(ids_data, ENCODER_JSON):
         return _read_gpt2(merges_data.decode())
-    text, ids = _read_ids(Path(encoder_json))
-    merges = read_text(Path(vocab_bpe)).rstrip("\n").split("\n")
+    text, ids = _read_ids(Path(encoder_json), ids_data)
+    merges = decoded(merges_data, Path(vocab_bpe)).rstrip("\n").split("\n")
     first = 1
     if merges[0].startswith("#version"):  # the first line alone: GPT-2 has merges that begin with "#" as well
         merges, first = merges[1:], 2
@@ -246,8 +246,12 @@ def _why_not(merge: str, known: Container[str], ids: dict[str, int], last_id: in
 
 
 def read_text(path: Path) -> str:
+    """The text of a file, as `decoded`."""
+    return decoded(path.read_bytes(), path)
+
+
+def decoded(data: bytes, path: Path) -> str:
     """The text of a file in UTF-8, line ends as newlines. ValueError with the line if it is empty or not UTF-8."""
-    data = path.read_bytes()
     if not data.strip():
         raise ValueError(f"{path}, line 1: the file is empty ({len(data)} bytes)")
     try:
@@ -257,9 +261,9 @@ def read_text(path: Path) -> str:
         raise ValueError(f"{path}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x})") from None
 
 
-def _read_ids(path: Path) -> tuple[str, dict[str, int]]:
+def _read_ids(path: Path, data: bytes) -> tuple[str, dict[str, int]]:
     """The text of an encoder.json and what it says: an id for each token, 0 to n-1, each once."""
-    text = read_text(path)
+    text = decoded(data, path)
     if not text.lstrip().startswith("{"):
         raise ValueError(f"{path}, line 1: begins with {text[:20]!r}, where a JSON object of tokens and ids should be")
     try:

@@ -2,9 +2,12 @@
 
 They may be in memory that forked processes share, so that each piece is merged once for all of them.
 """
+import contextlib
 import itertools
 import mmap
+import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,7 @@ import numpy.typing as npt
 
 from bpe.merge import merge
 from bpe.merge_many import WIDEST, Tokens, merge_many
-from bpe.table import Indices, Pieces, PieceTable, Zeros, packed
+from bpe.table import Indices, Pieces, PieceTable, packed
 
 KNOWN = 1 << 19  # pieces kept beside the tokens, at most, and
 KNOWN_IDS = 8 * KNOWN  # their ids, about; beyond that all but the tokens are forgotten
@@ -25,17 +28,20 @@ Ids = npt.NDArray[np.uint32]
 class Known:
     """The pieces met so far, by number: the tokens first, then what was merged since.
 
-    zeros: makes the arrays, all that is known but the longest pieces (see PieceTable).
+    lock: of multiprocessing, for processes that are forked from now on to share what any of them learns (but for the
+    longest pieces, see PieceTable). Without it the pieces are this process's own.
     """
 
-    def __init__(self, tokens: Tokens, zeros: Zeros = np.zeros) -> None:
+    def __init__(self, tokens: Tokens, lock: AbstractContextManager[Any] | None = None) -> None:
         self.tokens = tokens
-        self.most = KNOWN
+        self.lock = lock or threading.Lock()  # held by who adds
+        zeros = shared_zeros if lock else np.zeros
+        self.can_grow = not lock  # an array that forks share cannot be replaced
+        self.most = KNOWN  # beside the tokens
         self.capacity = len(tokens.ids) + self.most
-        self.can_grow = zeros is np.zeros
         self._sizes = zeros(2, np.intp)  # how many pieces there are, and how many ids they have together
         self.table = PieceTable(self.capacity, self.most // 8, zeros)
-        self.ids = zeros(4 * self.capacity, np.uint32)  # the ids of all pieces, one piece after another:
+        self.ids = zeros(len(tokens.ids) + KNOWN_IDS, np.uint32)  # the ids of all pieces, one piece after another:
         self.counts = zeros(self.capacity + 1, np.intp)  # how many each has, and
         self.places = zeros(self.capacity + 1, np.intp)  # where they begin
         self.add(tokens.pieces, tokens.ids, np.ones(len(tokens.ids), np.intp))
@@ -68,7 +74,7 @@ class Known:
     def add(self, pieces: Pieces, ids: Ids, counts: Indices) -> bool:
         """Give new pieces the next numbers; each has `counts` of the `ids`, which stand in the pieces' order.
 
-        False if there is no room for them.
+        False if there is no room for them. With the lock held.
         """
         size, used = self._sizes.tolist()
         if size + len(counts) > self.capacity:
@@ -81,8 +87,8 @@ class Known:
         self.ids[used : used + len(ids)] = ids
         self.counts[numbers] = counts
         self.places[numbers] = used + np.cumsum(counts) - counts
-        self.table.add(pieces, numbers)  # from here on others find them
-        self._sizes += len(counts), len(ids)
+        self.table.add(pieces, numbers)
+        self._sizes += len(counts), len(ids)  # from here on others count on them
         return True
 
 
@@ -102,5 +108,6 @@ def shared_zeros(size: int, dtype: Any) -> npt.NDArray[Any]:
     """As np.zeros; what is written there is seen by this process, those that are forked from it later, and theirs."""
     memory = mmap.mmap(-1, size * np.dtype(dtype).itemsize)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
+        with contextlib.suppress(OSError):  # it is only quicker, and a kernel may not have it
+            memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype)

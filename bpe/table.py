@@ -19,6 +19,7 @@ Keys = npt.NDArray[np.uint64]  # (N, 2), or (N, 4)
 Indices = npt.NDArray[np.intp]
 Zeros = Callable[[int, Any], npt.NDArray[Any]]  # size and dtype to an array of zeros
 
+
 def _keep(size: int) -> npt.NDArray[np.uint64]:
     """What stays of `size` bytes, for a piece of each length; nothing for those that are too long."""
     masks = [b"\xff" * length + bytes(size - length) for length in range(size)] + [bytes(size)]
@@ -106,63 +107,20 @@ def of_keys(keys: Keys) -> Pieces:
     return Pieces(padded(keys.tobytes()), starts, (keys[:, -1] >> np.uint64(56)).astype(np.intp))
 
 
-class PieceTable:
-    """The numbers of pieces: from 1 to `capacity`, and given by whoever adds a piece.
-
-    0 stands for a piece that is not there. Finding needs no lock: what is added is written before it can be found.
-    Adding from several threads does. Pieces of up to 15 bytes are found by their key, and so are the first `middles`
-    of up to 31. The others, which are few, are in a dict.
-
-    zeros: makes the arrays. If they are in memory that processes share, what is in them is found by all; what is in the
-    dict is not.
-
-    >>> pieces = joined([b"one", b"longer than fifteen"])
-    >>> table = PieceTable(capacity=100)
-    >>> table.find(pieces).tolist()
-    [0, 0]
-    >>> table.add(pieces, np.array([5, 6]))
-    >>> table.find(pieces).tolist()
-    [5, 6]
-    """
-
-    def __init__(self, capacity: int, middles: int = 0, zeros: Zeros = np.zeros) -> None:
-        self._shorts = KeyTable(capacity, SHORT + 1, zeros)
-        self._middles = KeyTable(middles, MIDDLE + 1, zeros)
-        self._of_middle = zeros(middles + 1, np.intp)  # the numbers of the first, the second, ... piece there,
-        self._middle_count = zeros(1, np.intp)  # and how many there are
-        self._long: dict[bytes, int] = {}
-        self._least = MIDDLE + 1 if middles else SHORT + 1  # bytes of the shortest in the dict
-
-    def find(self, pieces: Pieces) -> Indices:
-        """The number of each piece, 0 for those that are not there; (N,)."""
-        numbers = self._shorts.find(piece_keys(*pieces))
-        longer = np.flatnonzero(pieces.lengths > SHORT)
-        if len(longer) and len(self._of_middle) > 1:
-            keys = piece_keys(*pieces.take(longer), MIDDLE + 1)
-            numbers[longer] = found = self._of_middle.take(self._middles.find(keys))
-            longer = longer[(found == 0) & (pieces.lengths[longer] >= self._least)]
-        numbers[longer] = [self._long.get(piece, 0) for piece in pieces.bytes_at(longer)]
-        return numbers
-
-    def add(self, pieces: Pieces, numbers: Indices) -> None:
-        """Give pieces, which are different and not there, their numbers, (N,)."""
-        some = np.flatnonzero(pieces.lengths <= SHORT)
-        self._shorts.add(piece_keys(*pieces.take(some)), numbers[some])
-
-        begin = int(self._middle_count[0]) + 1
-        some = np.flatnonzero((pieces.lengths > SHORT) & (pieces.lengths <= MIDDLE))[: len(self._of_middle) - begin]
-        self._of_middle[begin : begin + len(some)] = numbers[some]
-        self._middles.add(piece_keys(*pieces.take(some), MIDDLE + 1), np.arange(begin, begin + len(some)))
-        self._middle_count += len(some)
-
-        is_long = pieces.lengths > SHORT
-        is_long[some] = False
-        self._least = int(pieces.lengths[is_long].min(initial=self._least))
-        self._long.update(zip(pieces.bytes_at(np.flatnonzero(is_long)), numbers[is_long].tolist()))
-
-
 class KeyTable:
-    """The numbers of keys of `size` bytes, 16 or 32: from 1 to `capacity`."""
+    """The numbers of keys of `size` bytes, 16 or 32: from 1 to `capacity`, and given by whoever adds a key.
+
+    0 stands for a key that is not there. Adding needs a lock. Finding needs none: what is added is written before it
+    can be found, in the order in which this process writes (another may see it in another order: see bulk.py).
+
+    zeros: makes the arrays.
+
+    >>> keys = piece_keys(padded(b"one two"), np.array([0, 4]), np.array([3, 3]))
+    >>> table = KeyTable(capacity=100, size=16)
+    >>> table.add(keys[:1], np.array([5]))
+    >>> table.find(keys).tolist()
+    [5, 0]
+    """
 
     def __init__(self, capacity: int, size: int, zeros: Zeros = np.zeros) -> None:
         bits = max(4, (2 * capacity).bit_length())  # at most half full, so that a search is short
@@ -208,6 +166,57 @@ class KeyTable:
             mixed += part * np.uint64(odd)
         mixed >>= self._shift  # the highest bits, which all lower ones had a part in
         return mixed.view(np.intp)
+
+
+class PieceTable:
+    """The numbers of pieces, as KeyTable those of keys.
+
+    Pieces of up to 15 bytes are found by their key, and so are the first `middles` of up to 31. The others, which are
+    few, are in a dict; where the arrays are in memory that processes share, what is in the dict is not.
+
+    >>> pieces = joined([b"one", b"longer than fifteen"])
+    >>> table = PieceTable(capacity=100)
+    >>> table.find(pieces).tolist()
+    [0, 0]
+    >>> table.add(pieces, np.array([5, 6]))
+    >>> table.find(pieces).tolist()
+    [5, 6]
+    """
+
+    def __init__(self, capacity: int, middles: int = 0, zeros: Zeros = np.zeros) -> None:
+        self._shorts = KeyTable(capacity, SHORT + 1, zeros)
+        self._middles = KeyTable(middles, MIDDLE + 1, zeros)
+        self._of_middle = zeros(middles + 1, np.intp)  # the numbers of the first, the second, ... piece there,
+        self._middle_count = zeros(1, np.intp)  # and how many there are
+        self._long: dict[bytes, int] = {}
+        self._least = MIDDLE + 1 if middles else SHORT + 1  # bytes of the shortest in the dict
+
+    def find(self, pieces: Pieces) -> Indices:
+        """The number of each piece, 0 for those that are not there; (N,)."""
+        numbers = self._shorts.find(piece_keys(*pieces))
+        longer = np.flatnonzero(pieces.lengths > SHORT)
+        if len(longer) and len(self._of_middle) > 1:
+            keys = piece_keys(*pieces.take(longer), MIDDLE + 1)
+            numbers[longer] = found = self._of_middle.take(self._middles.find(keys))
+            longer = longer[(found == 0) & (pieces.lengths[longer] >= self._least)]
+        numbers[longer] = [self._long.get(piece, 0) for piece in pieces.bytes_at(longer)]
+        return numbers
+
+    def add(self, pieces: Pieces, numbers: Indices) -> None:
+        """Give pieces, which are different and not there, their numbers, (N,)."""
+        some = np.flatnonzero(pieces.lengths <= SHORT)
+        self._shorts.add(piece_keys(*pieces.take(some)), numbers[some])
+
+        begin = int(self._middle_count[0]) + 1
+        some = np.flatnonzero((pieces.lengths > SHORT) & (pieces.lengths <= MIDDLE))[: len(self._of_middle) - begin]
+        self._of_middle[begin : begin + len(some)] = numbers[some]
+        self._middles.add(piece_keys(*pieces.take(some), MIDDLE + 1), np.arange(begin, begin + len(some)))
+        self._middle_count += len(some)
+
+        is_long = pieces.lengths > SHORT
+        is_long[some] = False
+        self._least = int(pieces.lengths[is_long].min(initial=self._least))
+        self._long.update(zip(pieces.bytes_at(np.flatnonzero(is_long)), numbers[is_long].tolist()))
 
 
 def distinct(keys: Keys) -> Keys:

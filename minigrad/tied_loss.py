@@ -5,9 +5,9 @@ tokens go through at a time: their logits, their loss and their share of the gra
 the next. (The idea: Liger's FusedLinearCrossEntropy, Hsu and others, arXiv 2410.10989.)
 
 Those logits still outgrow the caches, so all that can be done to a block of them is done while it is there: twice they
-are gone through, a block of columns (of the vocabulary) at a time, first from products to exponentials and their sums,
-then, with the sums known, to both gradients. A block's logits stand together, not among others of their rows: matrix
-products are quicker with them. Threads take different columns.
+are gone through (or thrice, where their maximum must be known), a block of columns (of the vocabulary) at a time, first
+from products to exponentials and their sums, then, with the sums known, to both gradients. A block's logits stand
+together, not among others of their rows: matrix products are quicker with them. Threads take different columns.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from minigrad.losses import check_reduction, checked_targets
 from minigrad.ops import index, place, reshape
 from minigrad.threads import in_parts, one_blas_thread
 
-LOGITS = 64 << 20  # bytes of logits held at a time, and kept for the next call
+LOGITS = 64 << 20  # bytes of logits held at a time, if one token's are not more, and kept for the next call
 TOKENS = 1024  # whose logits are held at a time, at most: of more a block would be a narrow strip
 BLOCK = 1 << 19  # logits worked on at a time: they, and what they are made of, are in the caches
 THREAD_SHARE = 1 << 16  # logits that are worth a second thread
@@ -112,8 +112,8 @@ def _losses_and_gradients(
     losses = np.empty(N, hidden.dtype)
     d_hidden = np.empty_like(hidden) if wanted[0] else None
     d_weight = (np.empty_like(weight) if N else np.zeros_like(weight)) if wanted[1] else None
-    chunks = max(1, math.ceil(N * V * hidden.itemsize / LOGITS), math.ceil(N / TOKENS))
-    chunk = max(1, math.ceil(N / chunks))  # tokens; of equal chunks none is small
+    most = max(1, min(TOKENS, LOGITS // max(1, V * hidden.itemsize)))  # tokens at a time, and
+    chunk = max(1, math.ceil(N / max(1, math.ceil(N / most))))  # so many, for of equal chunks none is small
     buffer = _memory(chunk * V, hidden.dtype)
     exponentials = _small_exponentials if _are_small(hidden, weight) else _exponentials
     with one_blas_thread():
@@ -128,7 +128,8 @@ def _losses_and_gradients(
             both_products(z, h * scale, weight, dh, d_weight, first=start == 0)
             if dh is not None:
                 dh *= scale
-    _kept[:] = [buffer]
+    if buffer.nbytes <= LOGITS:
+        _kept[:] = [buffer]
     gradients = {"hidden": d_hidden, "weight": d_weight}
     return losses, {name: gradient for name, gradient in gradients.items() if gradient is not None}
 
@@ -142,7 +143,7 @@ def _memory(size: int, dtype: np.dtype) -> np.ndarray:
         kept = _kept.pop()
         if kept.dtype == dtype and len(kept) >= size:
             return kept
-        del kept
+        del kept  # before more is asked for
     return np.empty(size, dtype)
 
 

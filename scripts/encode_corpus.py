@@ -56,11 +56,12 @@ def encode(options: argparse.Namespace) -> int:
     }  # fmt: skip
     output = Output(options.out, options.format, options.shard_tokens)
     work = tasks.deal(inputs, given.separator.encode(), tasks.TASK_BYTES)
-    results = done(encoder, work, inputs, options)
     manifest = begin(output, plan, work, options.resume)
     if manifest is None:
         with Progress(output, inputs) as progress:
-            for task, encoded in results:
+            for task, encoded in done(encoder, work, inputs, options):
+                if not output.has(output.PROGRESS):  # only now: where no worker can be reached, nothing is begun
+                    output.begin(plan)
                 output.add(task, encoded)
                 progress.update()
         manifest = finish(output, plan, inputs)
@@ -71,7 +72,7 @@ def encode(options: argparse.Namespace) -> int:
 
 
 def begin(output: Output, plan: dict[str, Any], work: Iterator[tasks.Task], resume: bool) -> dict[str, Any] | None:
-    """Begin or resume the output; the manifest if there is nothing left to do."""
+    """Resume the output, or see to it that it may begin; the manifest if there is nothing left to do."""
     if not resume:
         for name, kind in ((output.MANIFEST, "a corpus"), (output.PLAN, "an unfinished corpus")):
             if output.has(name):
@@ -94,7 +95,6 @@ def begin(output: Output, plan: dict[str, Any], work: Iterator[tasks.Task], resu
         output.restore(work)
         return None
     output.folder.mkdir(parents=True, exist_ok=True)
-    output.begin(plan)
     return None
 
 

@@ -71,7 +71,7 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Inside, Ctrl-C does nothing: who pressed it once, and waits until the workers have ended, may press it again."""
+    """Inside, Ctrl-C does nothing: it would not end the workers sooner, only tear their ending."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -83,25 +83,14 @@ def _undisturbed() -> Iterator[None]:
 
 
 def on_dask(encoder: CorpusEncoder, tasks: Iterable[Task], address: str) -> Done:
-    """With the workers of a Dask cluster, which need this project installed; the vocabulary is sent to each once.
-
-    It connects at once, not when the first task is asked for: where that fails, nothing has been begun.
-    """
+    """With the workers of a Dask cluster, which need this project installed; the vocabulary is sent to each once."""
     try:
         distributed = importlib.import_module("distributed")
     except ImportError:
         raise RuntimeError("distributed is not installed, which --dask needs: pip install '.[dask]'") from None
-    client = distributed.Client(address, set_as_default=False)
-    try:
+    lost = (distributed.scheduler.KilledWorker, concurrent.futures.CancelledError)
+    with distributed.Client(address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=60)
-    except BaseException:
-        client.close()
-        raise
-    return _on(client, encoder, tasks, (distributed.scheduler.KilledWorker, concurrent.futures.CancelledError))
-
-
-def _on(client: Any, encoder: CorpusEncoder, tasks: Iterable[Task], lost: tuple[type[BaseException], ...]) -> Done:
-    with client:
         there = client.scatter(encoder, broadcast=True)
 
         def submit(task: Task) -> Any:

@@ -30,7 +30,7 @@ from corpus.tasks import Task
 DTYPE = "<u2"
 HEADER_BYTES = {"nanogpt": 0, "llmc": 1024}
 LLMC_MOST = 2**31 - 1  # ids that the header can count
-EVERY = 8  # tasks between records
+EVERY = 8  # tasks between records: the fewer, the less is left to be made last on disk when the workers are done
 PARTIAL = ".partial"
 
 

@@ -146,6 +146,61 @@ def test_what_one_forked_process_has_merged_the_others_know():
     assert (again, new, middle, long) == ("False", "True", "False", "True")  # the longest each merges for itself
 
 
+class Lock:
+    """One that does something when it is taken for the n-th time: what another process would do just before."""
+
+    def __init__(self):
+        self.taken, self.then = 0, lambda n: None
+
+    def __enter__(self):
+        self.taken += 1
+        self.then(self.taken)
+
+    def __exit__(self, *_):
+        pass
+
+
+def test_what_another_has_merged_meanwhile_is_not_known_twice():
+    encoder, lock = bulk.BulkEncoder(BYTES), Lock()
+    encoder.share(lock)
+
+    def another_encodes_the_same(n):
+        if n == 2:
+            lock.then = lambda n: None
+            list(encoder.encode("quick words"))
+
+    lock.then = another_encodes_the_same
+    assert [ids.tolist() for ids in encoder.encode("quick words")] == [list(b"quick words")]
+    assert encoder._known.size == len(BYTES) + 2
+
+
+def test_a_piece_that_another_is_still_adding_is_not_taken_for_one_without_ids():
+    encoder, lock = bulk.BulkEncoder(BYTES), Lock()
+    encoder.share(lock)
+    shared, find = encoder._known, encoder._known.table.find
+
+    def the_key_is_there_already(pieces):
+        shared.table.find = find
+        shared.table.add(joined([b"quick"]), np.array([257]))
+        return find(pieces)
+
+    def and_now_its_ids(n):
+        if n == 2:
+            shared.ids[256:261], shared.counts[257], shared.places[257] = list(b"quick"), 5, 256
+            shared._sizes += 1, 5
+
+    shared.table.find, lock.then = the_key_is_there_already, and_now_its_ids
+    assert [ids.tolist() for ids in encoder.encode("quick")] == [list(b"quick")]
+
+
+def test_a_process_that_forgets_has_a_lock_of_its_own():
+    encoder, lock = bulk.BulkEncoder(BYTES), Lock()
+    encoder.share(lock)
+    encoder.forget()
+    lock.then = lambda n: pytest.fail("another process may have died with it")
+    assert [ids.tolist() for ids in encoder.encode("quick words")] == [list(b"quick words")]
+
+
 def test_surrogates_are_repaired():
     assert [ids.tolist() for ids in bulk.BulkEncoder(RANKS).encode("a\ud83d\udc4d \ud800")] == [one_by_one("a👍 \ufffd")]
 

@@ -150,6 +150,7 @@ def test_the_logits_are_never_there_at_once():
     hidden, weight, targets = drawn(N, C, V, dtype=np.float32)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tied_loss, "LOGITS", 4 << 20)
+        patch.setattr(tied_loss, "_kept", [])
         tracemalloc.start()
         linear_cross_entropy(hidden, weight, targets).backward()
         peak = tracemalloc.get_traced_memory()[1]
@@ -262,6 +263,18 @@ def test_the_only_token_there_is_has_exactly_no_gradient():
     hidden, table = leaf(np.random.default_rng(0).normal(size=(30, 2)).astype(np.float32)), leaf([[1.5, 2.5]])
     loss = linear_cross_entropy(hidden, table, np.zeros(30, int), reduction="sum")
     assert not any(g.data.any() for g in grad(loss, [hidden, table]))
+
+
+def test_memory_is_kept_for_the_next_call_and_no_more_than_there_is_for_logits(monkeypatch):
+    monkeypatch.setattr(tied_loss, "_kept", [])
+    for V, most, is_kept in (3000, 64 << 20, True), (2000, 64 << 20, True), (3000, 1000, False):
+        monkeypatch.setattr(tied_loss, "LOGITS", most)
+        before = list(tied_loss._kept)
+        hidden, weight, targets = drawn(5, 2, V)
+        linear_cross_entropy(hidden, weight, targets)
+        if before and is_kept:
+            assert tied_loss._kept[0] is before[0], "a smaller call takes what is there"
+        assert bool(tied_loss._kept) == is_kept
 
 
 def test_calls_at_the_same_time_do_not_share_memory():

@@ -407,11 +407,21 @@ def test_ctrl_c_leaves_a_run_that_can_go_on(corpus, encode, tmp_path, monkeypatc
     assert encode(corpus[0], "--resume") == (0, "")
 
 
-def test_ctrl_c_again_while_the_workers_end_is_not_heard():
-    with executors._undisturbed():
+def test_ctrl_c_again_while_the_workers_end_is_not_heard(corpus, encode, monkeypatch):
+    Pool = executors.concurrent.futures.ProcessPoolExecutor
+    shutdown = Pool.shutdown
+
+    def pressed_again(*arguments, **options):
         signal.raise_signal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
+        shutdown(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(output.Output, "add", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Pool, "shutdown", pressed_again)
+        assert encode(corpus[0], "--workers", "2") == (130, "encode_corpus.py: interrupted; --resume goes on\n")
+    with pytest.raises(KeyboardInterrupt):  # it is heard as before
         signal.raise_signal(signal.SIGINT)
+    assert encode(corpus[0], "--resume") == (0, "")
 
 
 def test_a_cluster_that_is_not_there_leaves_nothing_behind(corpus, encode, tmp_path):
@@ -419,12 +429,12 @@ def test_a_cluster_that_is_not_there_leaves_nothing_behind(corpus, encode, tmp_p
     with pytest.importorskip("dask").config.set({"distributed.comm.timeouts.connect": "1s"}):
         code, said = encode(corpus[0], "--dask", "tcp://127.0.0.1:9")
     assert code == 1 and "127.0.0.1:9" in said and "--resume" not in said
-    assert not (tmp_path / "out").exists()
+    assert contents(tmp_path / "out") == {}
 
 
-def test_a_file_is_not_taken_twice_however_it_is_spelled(corpus, encode):
-    path = corpus[0] / "00.txt"
-    code, said = encode(path, f"{corpus[0]}/inner/../00.txt")
+@pytest.mark.parametrize("spelled", ["{folder}/00.txt", "{folder}/inner/../00.txt"])
+def test_a_file_is_not_taken_twice_by_the_same_or_another_path_to_it(corpus, encode, spelled):
+    code, said = encode(corpus[0] / "00.txt", spelled.format(folder=corpus[0]))
     assert code == 1 and "00.txt is named twice" in said
 
 
