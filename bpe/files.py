@@ -257,8 +257,8 @@ def decoded(data: bytes, path: Path) -> str:
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x})") from None
+        line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
+        raise ValueError(f"{path}, line {line}: not UTF-8 (byte {error.start:,} is 0x{byte:02x})") from None
 
 
 def _read_ids(path: Path, data: bytes) -> tuple[str, dict[str, int]]:

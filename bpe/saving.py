@@ -7,6 +7,7 @@ By hand, with ab: 256, bc: 257, abc: 258 as in merge.py: of "abc" the tokens bel
 than 257. So the lines are "a b", "b c", "ab c".
 """
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -83,6 +84,9 @@ def write_whole(contents: Mapping[Path, bytes]) -> None:
 
     Each is written under a temporary name in its folder, then renamed. An OSError names the file that was asked for.
     """
+    for path in contents:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = {path: path.with_name(f".{path.name}.{secrets.token_hex(8)}.part") for path in contents}
     try:
         for path, data in contents.items():

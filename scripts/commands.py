@@ -1,6 +1,7 @@
 """What scripts do alike: how they end, which paths they take, how many cores they find."""
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,10 @@ from pathlib import Path
 def run(main: Callable[[], int]) -> None:
     """Run a script and leave with its exit status; Ctrl-C is a line on stderr and status 130."""
     try:
-        status = main()
+        try:
+            status = main()
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is to end, and with the right status
     except KeyboardInterrupt:
         print(f"{Path(sys.argv[0]).name}: interrupted", file=sys.stderr)
         status = 130

@@ -81,12 +81,12 @@ def begin(output: Output, plan: dict[str, Any], work: Iterator[tasks.Task], resu
         if foreign:
             raise Failed(f"{output.folder} holds {foreign[0]}, which is not of this run: it would be written over")
     elif output.has(output.MANIFEST):
-        manifest = output.read(output.MANIFEST)
+        manifest = output.read(output.MANIFEST, {"settings": {}, "failed": {}, "splits": output.summary()})
         demand_same(plan["settings"], manifest["settings"], output.folder)
         output.clean()
         return manifest
     elif output.has(output.PROGRESS):
-        before = output.read(output.PLAN)
+        before = output.read(output.PLAN, {"settings": {}, "inputs": [[]]})
         demand_same(plan["settings"], before["settings"], output.folder)
         for now, then in zip(plan["inputs"] + [None], before["inputs"] + [None]):
             if now != then:
@@ -194,9 +194,10 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("interrupted; --resume goes on")
         return 130
-    except OSError as error:
-        reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        if options.out and (options.out / Output.PROGRESS).exists():
+    except (OSError, executors.Died) as error:
+        named = isinstance(error, OSError) and error.filename and error.strerror
+        reason = f"{error.filename}: {error.strerror}" if named else str(error)
+        if (options.out / Output.PROGRESS).exists():
             reason += "; --resume goes on"
     except (RuntimeError, ValueError) as error:
         reason = str(error)
@@ -229,7 +230,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     who.add_argument("--dask", metavar="ADDRESS", help="of a scheduler, whose workers have this project installed")
     add("--vocab", type=commands.path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (GPT-2's)")
     options = parser.parse_args(arguments)
-    for name in ("separator", "field"):
+    if "" in options.inputs:
+        parser.error("an INPUT is empty: the name of a file, a folder or a pattern")
+    for name in ("separator", "field", "dask"):
         if getattr(options, name) == "":
             parser.error(f"--{name} is empty: give a text, or leave it out")
     options.separator = (options.separator or "").replace(r"\n", "\n").replace(r"\t", "\t")
@@ -247,4 +250,4 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commands.run(main)

@@ -66,7 +66,8 @@ def lines(text: str, specials: bool, colour: bool) -> list[str]:
         if "problem" in column:
             told.append(column["problem"])
             continue
-        told[-1] += f": {column['tokens']:,} tokens, {column['ratio'] or 0:.2f} bytes a token"
+        tokens = "token" if column["tokens"] == 1 else "tokens"
+        told[-1] += f": {column['tokens']:,} {tokens}, {column['ratio'] or 0:.2f} bytes a token"
         row = ""
         for piece in (piece for group in column["groups"] for piece in group["pieces"]):
             chip = f"{piece['shown']}|{piece['id']}"

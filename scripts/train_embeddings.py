@@ -18,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
+import commands  # noqa: E402
 import numpy as np  # noqa: E402
 from commands import path  # noqa: E402
 from training.progress import Progress, UntilInterrupted, clock  # noqa: E402
@@ -190,4 +191,4 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commands.run(main)

@@ -88,6 +88,10 @@ def on_dask(encoder: CorpusEncoder, tasks: Iterable[Task], address: str) -> Done
         distributed = importlib.import_module("distributed")
     except ImportError:
         raise RuntimeError("distributed is not installed, which --dask needs: pip install '.[dask]'") from None
+    try:
+        distributed.comm.addressing.get_address_host_port(address)
+    except ValueError as error:  # a client made with such an address would never end
+        raise RuntimeError(f"--dask {address}: {error}; an address is like tcp://scheduler:8786") from None
     lost = (distributed.scheduler.KilledWorker, concurrent.futures.CancelledError)
     with distributed.Client(address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=60)
@@ -128,7 +132,7 @@ def in_order(
         except lost as error:
             tries += 1
             if tries == TRIES:
-                raise Died(f"a worker died {TRIES} times; the task was {task}"[:300]) from error
+                raise Died(f"a worker died {TRIES} times, the last time at {task}") from error
             waiting = deque((task, submit(task)) for task, _ in waiting)
             continue
         tries = 0

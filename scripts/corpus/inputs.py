@@ -37,7 +37,7 @@ def find(names: Sequence[str], documents: str) -> list[Input]:
         for path, describe in _expand(name):
             place = path if path == STDIN or "://" in path else os.path.abspath(path)
             if place in found:
-                raise ValueError(f"{path} is named twice, the second time by {name!r}")
+                raise ValueError(f"{found[place].path} is named twice, the second time by {name!r}")
             unpacked = path.removesuffix(".gz").removesuffix(".zst")
             kind = "jsonl" if unpacked.endswith(".jsonl") else documents
             try:

@@ -176,15 +176,17 @@ class Output:
         """Make everything so far last, and note how far that is."""
         for shards in self.splits.values():
             shards.flush()
-        state = {
+        self._write(self.PROGRESS, self.state())
+        self.recorded = self.tasks
+        for shards in self.splits.values():
+            shards.rename()
+
+    def state(self) -> dict[str, Any]:
+        return {
             "tasks": self.tasks, "bytes": self.bytes, "failed": self.failed,
             "stdin": self.stdin.hexdigest(),
             "splits": {name: shards.state() for name, shards in self.splits.items()},
         }  # fmt: skip
-        self._write(self.PROGRESS, state)
-        self.recorded = self.tasks
-        for shards in self.splits.values():
-            shards.rename()
 
     def begin(self, plan: dict[str, Any]) -> None:
         self._write(self.PLAN, plan)
@@ -192,29 +194,38 @@ class Output:
 
     def restore(self, tasks: Iterator[Task]) -> None:
         """Go on from the last record, after those of the tasks that it calls done."""
-        state = self.read(self.PROGRESS)
-        self.tasks = self.recorded = state["tasks"]
+        example = self.state()
+        for split in example["splits"].values():
+            split["finished"] = [{"file": "", "tokens": 0, "sha256": ""}]
+        state = self.read(self.PROGRESS, example)
         self.bytes, self.failed = state["bytes"], state["failed"]
-        for name, shards in self.splits.items():
-            shards.restore(state["splits"][name])
-        for task in itertools.islice(tasks, self.tasks):
+        for task in itertools.islice(tasks, state["tasks"]):
             self.count_stdin(task)
+            self.tasks += 1
         if self.stdin.hexdigest() != state["stdin"]:
             raise Failed(f"the first {self.stdin_bytes:,} bytes of standard input are not those of the run to resume")
+        if self.tasks < state["tasks"]:
+            reason = f"{state['tasks']:,} tasks are done, and there are {self.tasks:,}"
+            raise Failed(f"{self.folder / self.PROGRESS} is damaged: {reason}")
+        self.recorded = self.tasks
+        for name, shards in self.splits.items():
+            shards.restore(state["splits"][name])
 
     def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Finish the last shards and write the manifest, which tells what is in them and came into them."""
         for shards in self.splits.values():
             shards.complete()
         self.record()
-        splits = {
-            name: {"tokens": shards.all_tokens, "documents": shards.documents, "shards": shards.finished}
-            for name, shards in self.splits.items()
-        }
-        manifest = {**manifest, "failed": self.failed, "splits": splits}
+        manifest = {**manifest, "failed": self.failed, "splits": self.summary()}
         self._write(self.MANIFEST, manifest)
         self.clean()
         return manifest
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            name: {"tokens": shards.all_tokens, "documents": shards.documents, "shards": shards.finished}
+            for name, shards in self.splits.items()
+        }
 
     def clean(self) -> None:
         """Leave the token files and the manifest alone."""
@@ -224,11 +235,18 @@ class Output:
     def has(self, name: str) -> bool:
         return (self.folder / name).exists()
 
-    def read(self, name: str) -> dict[str, Any]:
+    def read(self, name: str, example: dict[str, Any]) -> dict[str, Any]:
+        """What is in one of the three files; Failed if it is damaged, or not made like the example."""
         try:
-            return json.loads((self.folder / name).read_text(encoding="utf-8"))
+            data = json.loads((self.folder / name).read_text(encoding="utf-8"))
+            reason = unlike(data, example)
+        except FileNotFoundError:
+            reason = "it is not there"
         except ValueError as error:
-            raise Failed(f"{self.folder / name} is damaged: {error}") from None
+            reason = str(error)
+        if reason:
+            raise Failed(f"{self.folder / name} is damaged: {reason}")
+        return data
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
         """Replace a file by another, so that whenever the process ends there is one of them."""
@@ -241,3 +259,27 @@ class Output:
             os.replace(file.name, path)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def unlike(data: Any, example: Any, place: str = "it") -> str:
+    """How data from JSON is made otherwise than an example, where, or ""; numbers are counts.
+
+    Of an object the names in the example must be there, of a list each part is like the first of the example.
+
+    >>> unlike({"tasks": 1, "splits": {"train": []}}, {"tasks": 0, "splits": {"train": {}}})
+    'splits: train is a list, not a dict'
+    """
+    if type(data) is not type(example):
+        return f"{place} is a {type(data).__name__}, not a {type(example).__name__}"
+    if isinstance(data, int) and data < 0:
+        return f"{place} is {data}"
+    if isinstance(data, list) and example:
+        return next(filter(None, (unlike(part, example[0], f"a part of {place}") for part in data)), "")
+    if isinstance(data, dict):
+        for name in example:
+            if name not in data:
+                return f"{place} has no {name!r}"
+            reason = unlike(data[name], example[name], name if place == "it" else f"{place}: {name}")
+            if reason:
+                return reason
+    return ""

@@ -28,6 +28,11 @@ class Task(NamedTuple):
     spans: tuple[Span, ...]
     bytes: int
 
+    def __str__(self) -> str:
+        first, *more = self.spans
+        others = f" and {len(more):,} more" if more else ""
+        return f"{first.path}, bytes {first.start:,} to {first.stop:,}{others}"
+
 
 def deal(inputs: Iterable[Input], separator: bytes, task_bytes: int = TASK_BYTES) -> Iterator[Task]:
     """The tasks, each made when it is asked for. The same inputs give the same tasks."""

@@ -87,8 +87,8 @@ def timed_step(run: Run) -> dict[str, float]:
 def products_alone(model: NextToken, batch: int, in_blocks: bool) -> Callable[[], Any]:
     """The matrix products of a step and nothing else: for each product x @ w forward two backward, g @ w.T and x.T @ g.
 
-    The head's logits go through one buffer, CHUNK tokens at a time; with in_blocks in the blocks of linear_cross_entropy,
-    and among its threads.
+    The head's logits go through one buffer, CHUNK tokens at a time; with in_blocks in the blocks, and by the threads,
+    that linear_cross_entropy has.
     """
     table = model.head.weight.data
     logits = np.empty((CHUNK, len(table)), table.dtype)

@@ -17,6 +17,7 @@ from embedding.windows import SlidingWindows, batches
 from minigrad import optim, random, saving
 from training import checkpoints
 
+ANOTHER = "another --out begins another"
 LEAST = 0.05  # of the learning rate remains when it has fallen
 
 
@@ -98,10 +99,17 @@ class Run:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state()` gave. KeyError, ValueError or their like for what it cannot have given."""
+        count, touched, losses = state["batch"], state["touched"], state["losses"]
+        if type(count) is not int or not 0 <= count <= len(self.windows) // self.settings.batch:
+            raise ValueError(f"batch is {count!r}, of {len(self.windows) // self.settings.batch:,}")
+        if touched.shape != self.touched.shape or touched.dtype != bool or losses.ndim != 1 or losses.dtype.kind != "f":
+            raise ValueError("touched and losses are no flag for each row, no number for each step")
+        random.set_state(state["order"])
         self.model.load_state_dict(state["model"] | {"head.weight": state["model"]["input.wte.weight"]})
         self.optimizer.load_state_dict(state["optimizer"])
-        self.losses, self.touched = state["losses"].tolist(), state["touched"]
-        self.order, self.batch = state["order"], state["batch"]
+        self.losses, self.touched = losses.tolist(), touched
+        self.order, self.batch = state["order"], count
 
 
 class Folder:
@@ -115,12 +123,14 @@ class Folder:
     def settings(self) -> Settings:
         """Those of the run there. ValueError for a file that is something else, Failed for one of another version."""
         state = checkpoints.load(self.checkpoint)
-        saved, ours = state.get("settings", {}), dataclasses.asdict(Settings())
-        if saved.keys() != ours.keys():
-            odd = ", ".join(sorted(saved.keys() ^ ours.keys()))
+        saved, ours = state.get("settings") if isinstance(state, dict) else None, dataclasses.asdict(Settings())
+        if not isinstance(saved, dict):
+            raise Failed(f"{self.checkpoint}: no checkpoint of a run: it has no settings")
+        odd = saved.keys() ^ ours.keys() or {name for name in ours if type(saved[name]) is not type(ours[name])}
+        if odd:
             raise Failed(
-                f"{self.checkpoint}: a run of another version of this script, whose settings differ in {odd}: "
-                "another --out begins another"
+                f"{self.checkpoint}: a run of another version of this script, whose settings differ in "
+                f"{', '.join(sorted(odd))}: {ANOTHER}"
             )
         return Settings(**saved)
 
@@ -140,9 +150,11 @@ class Folder:
     def restore(self, run: Run) -> None:
         try:
             run.restore(checkpoints.load(self.checkpoint))
-        except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-            reason = " ".join(str(error).split())
-            raise Failed(f"{self.checkpoint}: it does not fit the model: {reason}") from None
+        except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
+            reason = f"it has no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+            raise Failed(
+                f"{self.checkpoint}: damaged, or a run of another version of this script: {reason}; {ANOTHER}"
+            ) from None
 
     def table(self, path: Path) -> np.ndarray:
         return read_tensors(path, ["wte.weight"])["wte.weight"]

@@ -347,7 +347,7 @@ def test_a_vocabulary_whose_merges_end_early_is_refused(tmp_path_factory, data):
         ("#version: 0.2\nh e\nx y\n", ["line 3", "'xy'", "no id"]),
         ("#version: 0.2\nh e\nl\tl\n", ["line 3", "should be two tokens"]),
         ("#version: 0.2\nh e\nl\t l\n", ["line 3", "'\\t'", "not in the byte alphabet"]),
-        (b"#version: 0.2\nh e\nl \xe9\n", ["line 3", "not UTF-8 (byte 0xe9)"]),
+        (b"#version: 0.2\nh e\nl \xe9\n", ["line 3", "not UTF-8 (byte 20 is 0xe9)"]),
         ("#version: 0.2\nh e\n", ["encoder.json, line 1", "no merge makes 'll' (id 257)", "cut short"]),
     ],
 )

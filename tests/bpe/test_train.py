@@ -247,6 +247,15 @@ def test_what_was_learned_is_saved_and_read_again_the_same(tmp_path_factory, tex
     assert again.token_byte_values() == encoding.token_byte_values() and again.n_vocab == encoding.n_vocab
 
 
+def test_a_vocabulary_that_cannot_be_saved_whole_is_not_saved_in_part(tmp_path):
+    (tmp_path / "vocab.bpe").mkdir()
+    with pytest.raises(IsADirectoryError, match="vocab.bpe"):
+        bpe.get_encoding("gpt2").save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["vocab.bpe"]
+    with pytest.raises(ValueError, match="the name of the folder is empty"):
+        bpe.get_encoding("gpt2").save("")
+
+
 def test_gpt2_is_saved_as_its_own_two_files_to_the_byte(tmp_path):
     for path, name in zip(bpe.get_encoding("gpt2").save(tmp_path / "new" / "folder"), ("encoder.json", "vocab.bpe")):
         assert path.name == name

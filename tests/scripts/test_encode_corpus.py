@@ -267,7 +267,7 @@ def test_a_task_whose_worker_always_dies_is_given_up(tmp_path):
     def result(_):
         raise Lost
 
-    with pytest.raises(executors.Died, match="a worker died 3 times; the task was one"):
+    with pytest.raises(executors.Died, match="a worker died 3 times, the last time at one"):
         next(executors.in_order(["one"], lambda task: task, result, 2, Lost))
 
 
@@ -422,6 +422,47 @@ def test_ctrl_c_again_while_the_workers_end_is_not_heard(corpus, encode, monkeyp
     with pytest.raises(KeyboardInterrupt):  # it is heard as before
         signal.raise_signal(signal.SIGINT)
     assert encode(corpus[0], "--resume") == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "damaged", "why"),
+    [
+        ("progress.json", "{}", "it has no 'tasks'"),
+        ("progress.json", "[]", "it is a list, not a dict"),
+        ("progress.json", ("tasks", "x"), "tasks is a str, not a int"),
+        ("progress.json", ("tasks", -1), "tasks is -1"),
+        ("progress.json", ("tasks", 99), "99 tasks are done, and there are 36"),
+        ("progress.json", ("splits", {}), "splits has no 'train'"),
+        ("plan.json", "{}", "it has no 'settings'"),
+        ("plan.json", None, "it is not there"),
+        ("manifest.json", "{}", "it has no 'settings'"),
+    ],
+)
+def test_a_damaged_record_is_refused_by_its_name_and_nothing_is_touched(corpus, encode, tmp_path, monkeypatch, name, damaged, why):
+    out = tmp_path / "out"
+    dying(encode, monkeypatch, 12, corpus[0])
+    if isinstance(damaged, tuple):
+        damaged = json.dumps(json.loads((out / name).read_text()) | dict([damaged]))
+    if damaged is None:
+        (out / name).unlink()
+    else:
+        (out / name).write_text(damaged)
+    before = contents(out)
+    assert encode(corpus[0], "--resume") == (1, f"encode_corpus.py: {out / name} is damaged: {why}\n")
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("address", ["junk", "foo://x:1", "tcp://127.0.0.1:x"])
+def test_an_address_that_is_none_is_refused_at_once(corpus, encode, address):
+    pytest.importorskip("distributed")
+    code, said = encode(corpus[0], "--dask", address)
+    assert code == 1 and f"--dask {address}: " in said and "an address is like tcp://scheduler:8786" in said
+
+
+def test_an_empty_input_or_address_is_wrong_usage(encode, corpus):
+    for arguments in ([""], [corpus[0], "--dask", ""]):
+        with pytest.raises(SystemExit, match="2"):
+            encode(*arguments)
 
 
 def test_a_cluster_that_is_not_there_leaves_nothing_behind(corpus, encode, tmp_path):

@@ -313,6 +313,36 @@ def test_a_checkpoint_whose_arrays_do_not_fit_its_settings_is_refused(train, fol
     assert code == 1 and err.count("\n") == 1 and "size mismatch for hidden.weight" in err
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        (["settings"], [], "it has no settings"),
+        (["settings", "lr"], "x", "settings differ in lr"),
+        (["batch"], "x", "batch is 'x'"),
+        (["batch"], 10**9, "batch is 1000000000, of "),
+        (["touched"], np.zeros(5, bool), "touched"),
+        (["order"], [1], "no state of a Generator"),
+        (["optimizer"], None, "it has no 'optimizer'"),
+        (["model", "straight"], None, "straight"),
+    ],
+)
+def test_a_checkpoint_with_something_odd_in_it_is_refused_by_its_name_and_kept(train, folder, path, value, reason):
+    train("run", "--steps", "2")
+    checkpoint = folder / "run" / "checkpoint.safetensors"
+    state = part = checkpoints.load(checkpoint)
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = value
+    if value is None:
+        del part[path[-1]]
+    checkpoints.save(checkpoint, state)
+    before = contents(folder / "run")
+    code, _, err = train("run", "--steps", "4", "--resume")
+    assert code == 1 and err.count("\n") == 1 and str(checkpoint) in err and reason in err
+    assert "another --out begins another" in err or reason == "it has no settings"
+    assert contents(folder / "run") == before
+
+
 def test_a_table_in_the_place_of_a_checkpoint_is_refused(train, folder):
     train("run", "--steps", "2")
     (folder / "run" / "after.safetensors").replace(folder / "run" / "checkpoint.safetensors")
