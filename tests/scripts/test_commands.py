@@ -2,6 +2,7 @@
 import argparse
 import os
 import runpy
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,14 @@ import pytest
 
 SCRIPTS = Path(commands.__file__).parent
 ALIKE = ["smoke_test", "practice", "plots", "playground", "bench", "download_gpt2_vocab"]
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """A script that has ended does not hear Ctrl-C; the tests after it, and what they start, are to hear it."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("script", ALIKE)
@@ -22,6 +31,12 @@ def test_an_interrupt_is_a_line_and_status_130(script, monkeypatch, capsys):
     with pytest.raises(SystemExit) as done:
         runpy.run_path(sys.argv[0], run_name="__main__")
     assert done.value.code == 130 and capsys.readouterr() == ("", f"{script}.py: interrupted\n")
+
+
+def test_ctrl_c_again_while_a_script_ends_is_not_heard():
+    with pytest.raises(SystemExit):
+        commands.run(lambda: 0)
+    signal.raise_signal(signal.SIGINT)
 
 
 def test_a_script_leaves_with_the_status_of_its_main():
