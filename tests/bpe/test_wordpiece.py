@@ -167,7 +167,7 @@ def test_a_vocabulary_is_a_piece_a_line(tmp_path, small, newline, start):
         (b"[UNK]\na\nb\na\n", "line 4: the piece 'a' is there already, .*line 2"),
         (b"[UNK]\na\n\nb\n", "line 3: a piece cannot be empty"),
         (b"a\nb\n", r"line 2: the vocabulary ends without the piece \[UNK\]"),
-        (b"[UNK]\na\xffb\n", r"line 2: not UTF-8 \(byte 0xff\)"),
+        (b"[UNK]\na\xffb\n", r"line 2: not UTF-8 \(byte 7 is 0xff\)"),
     ],
 )
 def test_a_damaged_vocabulary_is_refused_with_the_line_and_the_reason(tmp_path, data, reason):
