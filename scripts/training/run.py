@@ -35,7 +35,7 @@ class Settings:
     hidden: int = 256
     batch: int = 512
     lr: float = 8e-3
-    decay: int = 4000
+    decay: int = 4500
     vocab_size: int = 0
     text: str = ""  # the SHA-256 of its ids
 
