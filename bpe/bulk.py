@@ -20,7 +20,8 @@ from bpe.split import BETWEEN_TEXTS, blocks, piece_starts, repair_surrogates
 from bpe.table import MIDDLE, SHORT, Indices, Pieces, distinct, joined, of_keys, padded, piece_keys
 
 BLOCK = 1 << 18  # characters: what is made of a block stays in the processor's cache
-TOGETHER = 16  # blocks whose unknown pieces are merged together, at most
+TOGETHER = 16  # blocks of many texts whose unknown pieces are merged together, at most, and
+TOGETHER_OF_ONE = 8  # of one text, which goes through in less memory so
 
 
 def cut(block: str) -> Pieces:
@@ -118,7 +119,8 @@ class BulkEncoder:
     def encode(self, text: str) -> Iterator[Ids]:
         """The ids of a text, array by array."""
         # With few blocks at first: who asks for the first ids of a text may not want the rest.
-        return (ids for ids, _ in self._encode(((block, []) for block in blocks(text, BLOCK)), together=1))
+        parts: Iterator[tuple[str, list[int]]] = ((block, []) for block in blocks(text, BLOCK))
+        return (ids for ids, _ in self._encode(parts, together=1, most=TOGETHER_OF_ONE))
 
     def encode_texts(self, texts: Iterable[str]) -> Iterator[tuple[Ids, Indices]]:
         """The ids of many texts, array by array, with an id of no meaning after each text; and the places of those.
@@ -127,21 +129,22 @@ class BulkEncoder:
         >>> [(ids.tolist(), ends.tolist()) for ids, ends in BulkEncoder(ranks).encode_texts(["ab", "", "ab ab"])]
         [([256, 10, 10, 256, 32, 256, 10], [1, 2, 6])]
         """
-        return self._encode(blocks_of_texts(texts), TOGETHER)
+        return self._encode(blocks_of_texts(texts), together=TOGETHER, most=TOGETHER)
 
-    def _encode(self, remaining: Iterator[tuple[str, list[int]]], together: int) -> Iterator[tuple[Ids, Indices]]:
+    def _encode(
+        self, remaining: Iterator[tuple[str, list[int]]], together: int, most: int
+    ) -> Iterator[tuple[Ids, Indices]]:
         while some := list(itertools.islice(remaining, together)):
-            cuts = []
+            cuts, room = [], self._known.most
             for block, between in some:
                 (data, starts, lengths), marks = cut_texts(block, between)
-                most = self._known.most
-                for i in range(0, len(starts), most):
-                    here = marks[(marks >= i) & (marks < i + most)] - i
-                    cuts.append((Pieces(data, starts[i : i + most], lengths[i : i + most]), here))
+                for i in range(0, len(starts), room):
+                    here = marks[(marks >= i) & (marks < i + room)] - i
+                    cuts.append((Pieces(data, starts[i : i + room], lengths[i : i + room]), here))
             yield from self._encode_cuts(cuts)
             if self._known.is_full:
                 self.forget()
-            together = min(2 * together, TOGETHER)
+            together = min(2 * together, most)
 
     def _encode_cuts(self, cuts: list[tuple[Pieces, Indices]]) -> Iterator[tuple[Ids, Indices]]:
         known = self._known
