@@ -49,7 +49,7 @@ def save_vocabulary(
 ) -> tuple[Path, Path]:
     """Write encoder.json and vocab.bpe into `folder`, and return their paths; see `Encoding.save`."""
     if not os.fspath(folder):
-        raise ValueError("the name of the folder is empty")
+        raise ValueError("the name of the folder is empty; this one is '.'")
     ids = {to_characters(token): id for token, id in ranks.items()}
     for byte, character in BYTE_TO_CHARACTER.items():
         if character not in ids:

@@ -234,7 +234,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("an INPUT is empty: the name of a file, a folder or a pattern")
     for name in ("separator", "field", "dask"):
         if getattr(options, name) == "":
-            parser.error(f"--{name} is empty: give a text, or leave it out")
+            parser.error(f"--{name} is empty: give one, or leave it out")
     options.separator = (options.separator or "").replace(r"\n", "\n").replace(r"\t", "\t")
     if options.separator and options.documents != "file":
         parser.error(f"--separator and --documents {options.documents} both say what a document is: give one")

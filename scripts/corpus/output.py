@@ -267,12 +267,12 @@ def unlike(data: Any, example: Any, place: str = "it") -> str:
     Of an object the names in the example must be there, of a list each part is like the first of the example.
 
     >>> unlike({"tasks": 1, "splits": {"train": []}}, {"tasks": 0, "splits": {"train": {}}})
-    'splits: train is a list, not a dict'
+    'splits: train is of type list, where dict should be'
     """
     if type(data) is not type(example):
-        return f"{place} is a {type(data).__name__}, not a {type(example).__name__}"
+        return f"{place} is of type {type(data).__name__}, where {type(example).__name__} should be"
     if isinstance(data, int) and data < 0:
-        return f"{place} is {data}"
+        return f"{place} is {data}, where 0 or more should be"
     if isinstance(data, list) and example:
         return next(filter(None, (unlike(part, example[0], f"a part of {place}") for part in data)), "")
     if isinstance(data, dict):

@@ -101,10 +101,13 @@ class Run:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `state()` gave. KeyError, ValueError or their like for what it cannot have given."""
         count, touched, losses = state["batch"], state["touched"], state["losses"]
-        if type(count) is not int or not 0 <= count <= len(self.windows) // self.settings.batch:
-            raise ValueError(f"batch is {count!r}, of {len(self.windows) // self.settings.batch:,}")
-        if touched.shape != self.touched.shape or touched.dtype != bool or losses.ndim != 1 or losses.dtype.kind != "f":
-            raise ValueError("touched and losses are no flag for each row, no number for each step")
+        most = len(self.windows) // self.settings.batch
+        if type(count) is not int or not 0 <= count <= most:
+            raise ValueError(f"batch is {count!r}, where 0 to {most:,} can be done of a pass")
+        if touched.shape != self.touched.shape or touched.dtype != bool:
+            raise ValueError(f"touched is {touched.dtype} {touched.shape}, where bool {self.touched.shape} should be")
+        if losses.ndim != 1 or losses.dtype.kind != "f":
+            raise ValueError(f"losses is {losses.dtype} {losses.shape}, where a float for each step should be")
         random.set_state(state["order"])
         self.model.load_state_dict(state["model"] | {"head.weight": state["model"]["input.wte.weight"]})
         self.optimizer.load_state_dict(state["optimizer"])

@@ -428,9 +428,9 @@ def test_ctrl_c_again_while_the_workers_end_is_not_heard(corpus, encode, monkeyp
     ("name", "damaged", "why"),
     [
         ("progress.json", "{}", "it has no 'tasks'"),
-        ("progress.json", "[]", "it is a list, not a dict"),
-        ("progress.json", ("tasks", "x"), "tasks is a str, not a int"),
-        ("progress.json", ("tasks", -1), "tasks is -1"),
+        ("progress.json", "[]", "it is of type list, where dict should be"),
+        ("progress.json", ("tasks", "x"), "tasks is of type str, where int should be"),
+        ("progress.json", ("tasks", -1), "tasks is -1, where 0 or more should be"),
         ("progress.json", ("tasks", 99), "99 tasks are done, and there are 36"),
         ("progress.json", ("splits", {}), "splits has no 'train'"),
         ("plan.json", "{}", "it has no 'settings'"),
