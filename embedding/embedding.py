@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import Module, Parameter, Tensor, functional, random
-from minigrad.lookup_options import OptionError, checked_padding
+from minigrad.lookup_options import OptionError, check_max_norm, checked_padding
 
 
 class Embedding(Module):
@@ -64,6 +64,8 @@ class Embedding(Module):
                 raise OptionError(f"{name} is a negative dimension: {size}")
         self.num_embeddings, self.embedding_dim = int(num_embeddings), int(embedding_dim)
         self.padding_idx = None if padding_idx is None else checked_padding(padding_idx, num_embeddings)
+        if max_norm is not None:
+            check_max_norm(max_norm, norm_type)
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse, self.std = scale_grad_by_freq, sparse, std
         for name in self.refused_options:

@@ -1,6 +1,7 @@
 """The options of an embedding: padding_idx, scale_grad_by_freq and sparse change its gradient, max_norm the table."""
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,15 @@ def checked_padding(padding_idx: int, num_rows: int) -> int:
     return int(padding_idx) % num_rows
 
 
+def check_max_norm(max_norm: float, norm_type: float) -> None:
+    """OptionError for a max_norm that is negative or nan, TypeError if it, or norm_type, is no number."""
+    for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+            raise TypeError(f"{name} must be a number, got {value!r}")
+    if not max_norm >= 0:
+        raise OptionError(f"max_norm must be 0 or more, got {max_norm}: a negative one would turn rows around")
+
+
 def renormalise(weight: Any, ids: np.ndarray, max_norm: float, norm_type: float) -> None:
     """Scale each row of `weight` named by `ids` whose norm is above max_norm down to it, in place.
 
@@ -54,8 +64,7 @@ def renormalise(weight: Any, ids: np.ndarray, max_norm: float, norm_type: float)
     """
     if weight.dtype.kind != "f":
         raise OptionError(f"max_norm needs a table of floats, this one is {weight.dtype}: its rows are scaled in place")
-    if not max_norm >= 0:
-        raise OptionError(f"max_norm must be 0 or more, got {max_norm}: a negative one would turn rows around")
+    check_max_norm(max_norm, norm_type)
     distinct = np.unique(ids).astype(np.intp)
     rows = np.abs(weight.data[distinct])
     if norm_type == np.inf:

@@ -134,6 +134,8 @@ def checked_targets(targets: Any, num_classes: int, ignore_index: int) -> tuple[
         array = array.astype(np.int64)  # an empty list has no type of its own
     if array.dtype.kind not in "iu":
         raise IdTypeError(f"targets must be integers, got {array.dtype} of shape {array.shape}")
+    if isinstance(ignore_index, (bool, np.bool_)) or not hasattr(ignore_index, "__index__"):
+        raise TypeError(f"ignore_index must be an integer, got {ignore_index!r}")
     kept = np.asarray(array != ignore_index)
     bad = kept & ((array < 0) | (array >= num_classes))
     if bad.any():

@@ -331,7 +331,10 @@ def test_sizes_and_options_that_make_no_sense_are_refused_as_by_torch(sizes, opt
 
 
 def test_max_norm_below_zero_is_refused_where_torch_turns_the_rows_around():
-    layer = Embedding.from_pretrained(np.ones((2, 2)), max_norm=-1.0)
+    with pytest.raises(ValueError, match="got -1.0"):
+        Embedding(2, 2, max_norm=-1.0)
+    layer = Embedding.from_pretrained(np.ones((2, 2)))
+    layer.max_norm = -1.0
     with pytest.raises(ValueError, match="got -1.0"):
         layer([0])
     assert layer.weight.tolist() == [[1.0, 1.0], [1.0, 1.0]]
@@ -452,6 +455,14 @@ def test_an_option_of_the_wrong_type_or_for_integers_leaves_the_table_alone():
     for padding in (1.5, True):
         with pytest.raises(TypeError, match="padding_idx must be an integer"):
             Embedding(3, 2, padding_idx=padding)
+    for options, reason in (
+        ({"max_norm": "a"}, "max_norm must be a number, got 'a'"), ({"max_norm": True}, "max_norm must be a number"),
+        ({"max_norm": 1, "norm_type": None}, "norm_type must be a number, got None"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=reason):
+            Embedding(3, 2, **options)
+        with pytest.raises(TypeError, match=reason):
+            embedding([0], np.ones((3, 2)), **options)
     table = np.array([[3, 4]])
     with pytest.raises(ValueError, match="max_norm needs a table of floats, this one is int64"):
         Embedding.from_pretrained(table, max_norm=1.0)([0])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from minigrad import Tensor, gradcheck, gradgradcheck
 from minigrad.ids import IdTypeError
 from minigrad.losses import cross_entropy, log_softmax, softmax
+from minigrad.tied_loss import linear_cross_entropy
 
 ROWS = {row["id"]: row for row in map(json.loads, (Path(__file__).parent / "cases/losses.jsonl").open(encoding="utf-8"))}
 INF = math.inf
@@ -172,3 +173,12 @@ def test_a_bad_target_in_a_grid_is_named_by_its_place():
         cross_entropy(np.zeros(5, np.float32), 5)
     with pytest.raises(IndexError, match="Dimension out of range"):
         softmax(np.zeros((2, 3)), 2)
+
+
+@pytest.mark.parametrize("loss", [lambda i: cross_entropy(np.zeros((1, 5)), [1], ignore_index=i),
+                                  lambda i: linear_cross_entropy(np.zeros((1, 2)), np.zeros((5, 2)), [1], i)])
+def test_what_is_ignored_is_an_integer(loss):
+    for wrong in (1.5, "1", None, True):
+        with pytest.raises(TypeError, match="ignore_index must be an integer"):
+            loss(wrong)
+    assert loss(np.int64(-1)).item() == pytest.approx(np.log(5))
