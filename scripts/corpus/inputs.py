@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +36,8 @@ def find(names: Sequence[str], documents: str) -> list[Input]:
     found: dict[str, Input] = {}
     for name in names:
         for path, describe in _expand(name):
-            place = path if path == STDIN or "://" in path else os.path.abspath(path)
+            local = path.removeprefix("file://")
+            place = path if path == STDIN or "://" in local else os.path.abspath(local)
             if place in found:
                 raise ValueError(f"{found[place].path} is named twice, the second time by {name!r}")
             unpacked = path.removesuffix(".gz").removesuffix(".zst")
@@ -87,6 +89,8 @@ def _in_folder(folder: str) -> Iterator[str]:
 
 
 def _describe(path: str) -> tuple[int, str]:
+    if not stat.S_ISREG(os.stat(path).st_mode):  # to open a pipe would be to wait for who writes into it
+        raise OSError("not a file: the text of a pipe or device is read from -, standard input")
     with open(path, "rb") as file:  # opened, for a file can be there and not be readable
         status = os.fstat(file.fileno())
     return status.st_size, str(status.st_mtime_ns)

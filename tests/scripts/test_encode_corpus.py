@@ -473,7 +473,15 @@ def test_a_cluster_that_is_not_there_leaves_nothing_behind(corpus, encode, tmp_p
     assert contents(tmp_path / "out") == {}
 
 
-@pytest.mark.parametrize("spelled", ["{folder}/00.txt", "{folder}/inner/../00.txt"])
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_in_a_folder_is_not_waited_for_and_standard_input_is_named(corpus, encode):
+    os.mkfifo(corpus[0] / "pipe.txt")
+    code, said = encode(corpus[0])
+    assert code == 1 and said.count("not read") == 1
+    assert "pipe.txt: not a file: the text of a pipe or device is read from -" in said
+
+
+@pytest.mark.parametrize("spelled", ["{folder}/00.txt", "{folder}/inner/../00.txt", "file://{folder}/00.txt"])
 def test_a_file_is_not_taken_twice_by_the_same_or_another_path_to_it(corpus, encode, spelled):
     code, said = encode(corpus[0] / "00.txt", spelled.format(folder=corpus[0]))
     assert code == 1 and "00.txt is named twice" in said
