@@ -1,10 +1,14 @@
-"""What scripts do alike: how they end, which paths they take, how many cores they find."""
+"""What scripts do alike: how they fail and end, which paths they take, how many cores they find."""
 import argparse
 import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+
+class Failed(Exception):
+    """A script cannot go on. The message says why, in a line, and what a person can do about it."""
 
 
 def run(main: Callable[[], int]) -> None:

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, i
 
 import commands  # noqa: E402
 import fetching  # noqa: E402
-from fetching.packages import Failed  # noqa: E402
+from commands import Failed  # noqa: E402
 
 from bpe import files  # noqa: E402
 from bpe.manifest import SETS, File  # noqa: E402

@@ -23,9 +23,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, installed or not
 
 import commands  # noqa: E402
+from commands import Failed  # noqa: E402
 from corpus import executors, tasks  # noqa: E402
 from corpus.inputs import STDIN, Input, find  # noqa: E402
-from corpus.output import DTYPE, HEADER_BYTES, LLMC_MOST, Failed, Output  # noqa: E402
+from corpus.output import DTYPE, HEADER_BYTES, LLMC_MOST, Output  # noqa: E402
 
 from bpe import Encoding, files  # noqa: E402
 from bpe.corpus import CorpusEncoder, Encoded, Settings  # noqa: E402
@@ -199,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
         reason = f"{error.filename}: {error.strerror}" if named else str(error)
         if (options.out / Output.PROGRESS).exists():
             reason += "; --resume goes on"
-    except (RuntimeError, ValueError) as error:
+    except (Failed, RuntimeError, ValueError) as error:
         reason = str(error)
     say(" ".join(reason.split()))
     return 1

@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, i
 
 import commands  # noqa: E402
 import numpy as np  # noqa: E402
-from commands import path  # noqa: E402
+from commands import Failed, path  # noqa: E402
 from training.progress import Progress, UntilInterrupted, clock  # noqa: E402
-from training.run import Failed, Folder, Run, Settings, demand_same  # noqa: E402
+from training.run import Folder, Run, Settings, demand_same  # noqa: E402
 from training.text import fingerprint, read_vocabulary, read_windows, token_counts  # noqa: E402
 from training.words import Words, report, unigram_entropy  # noqa: E402
 

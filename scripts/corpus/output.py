@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from commands import Failed
 
 from bpe.corpus import Encoded
 from corpus.inputs import STDIN
@@ -32,10 +33,6 @@ HEADER_BYTES = {"nanogpt": 0, "llmc": 1024}
 LLMC_MOST = 2**31 - 1  # ids that the header can count
 EVERY = 8  # tasks between records: the fewer, the less is left to be made last on disk when the workers are done
 PARTIAL = ".partial"
-
-
-class Failed(RuntimeError):
-    """What a person has to know and can do something about."""
 
 
 class Shards:

@@ -15,12 +15,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import requests
+from commands import Failed
 
 from bpe import files
 from bpe.manifest import File, Member, Package
 from bpe.saving import write_whole
 from fetching import packages
-from fetching.packages import Failed
 
 SLOWEST = 10_000  # bytes a second; an address that gives fewer is left
 

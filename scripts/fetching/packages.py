@@ -18,13 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from commands import Failed
+
 from bpe.manifest import Package
 
 SECONDS = 300  # for a package manager's whole run; each connection has the limits of its own settings
-
-
-class Failed(Exception):
-    """A file could not be had; the message says why to the person who asked for it."""
 
 
 def download(package: Package, retries: int = 3, run: Callable[..., Any] = subprocess.run) -> bytes:

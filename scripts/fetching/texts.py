@@ -21,7 +21,7 @@ def load(name: str, megabytes: float | None = None) -> str:
     - "code": the source of SymPy, 26 MB of Python
     - "languages": the Universal Declaration of Human Rights in 500 languages and every script, 7.1 MB
 
-    Raises ValueError if there is no such text or it is shorter, packages.Failed if it cannot be fetched.
+    Raises ValueError if there is no such text or it is shorter, commands.Failed if it cannot be fetched.
     """
     if name not in SUFFIX:
         raise ValueError(f"no text is called {name!r}; there are {', '.join(SUFFIX)}")

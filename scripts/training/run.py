@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from commands import Failed
 from fetching import write
 
 from embedding.model import NextToken
@@ -19,10 +20,6 @@ from training import checkpoints
 
 ANOTHER = "another --out begins another"
 LEAST = 0.05  # of the learning rate remains when it has fallen
-
-
-class Failed(Exception):
-    """A run cannot go on; the message says why, in a line."""
 
 
 @dataclasses.dataclass(frozen=True)

