@@ -82,17 +82,17 @@ def begin(output: Output, plan: dict[str, Any], work: Iterator[tasks.Task], resu
         if foreign:
             raise Failed(f"{output.folder} holds {foreign[0]}, which is not of this run: it would be written over")
     elif output.has(output.MANIFEST):
-        manifest = output.read(output.MANIFEST, {"settings": {}, "failed": {}, "splits": output.summary()})
+        example = {"settings": {}, "inputs": [{"path": "", "bytes": 0}], "failed": {}, "splits": output.summary()}
+        manifest = output.read(output.MANIFEST, example)
         demand_same(plan["settings"], manifest["settings"], output.folder)
+        sizes = [[file["path"], 0 if file["path"] == STDIN else file["bytes"]] for file in manifest["inputs"]]
+        demand_same_inputs([[path, size] for path, _, size, *_ in plan["inputs"]], sizes, output.folder)
         output.clean()
         return manifest
     elif output.has(output.PROGRESS):
         before = output.read(output.PLAN, {"settings": {}, "inputs": [[]]})
         demand_same(plan["settings"], before["settings"], output.folder)
-        for now, then in zip(plan["inputs"] + [None], before["inputs"] + [None]):
-            if now != then:
-                changed = "is not the file it was" if now and then and now[0] == then[0] else "is new or gone"
-                raise Failed(f"{(now or then)[0]} {changed} when the run in {output.folder} began: begin another")
+        demand_same_inputs(plan["inputs"], before["inputs"], output.folder)
         output.restore(work)
         return None
     output.folder.mkdir(parents=True, exist_ok=True)
@@ -100,10 +100,18 @@ def begin(output: Output, plan: dict[str, Any], work: Iterator[tasks.Task], resu
 
 
 def demand_same(now: dict[str, Any], then: dict[str, Any], folder: Path) -> None:
-    """Refuse to go on with other settings, but for `errors`: where nothing has failed yet, it has changed nothing."""
-    for name in now.keys() - {"errors"}:
-        if now[name] != then.get(name):
-            raise Failed(f"{name} is {now[name]!r}, but the run in {folder} began with {then.get(name)!r}")
+    """Refuse to go on with other settings. (But from strict to replace: where nothing failed, that changes nothing.)"""
+    for name, value in now.items():
+        if value != then.get(name) and (name, value, then.get(name)) != ("errors", "replace", "strict"):
+            raise Failed(f"{name} is {value!r}, but the run in {folder} began with {then.get(name)!r}")
+
+
+def demand_same_inputs(now: list[list[Any]], then: list[list[Any]], folder: Path) -> None:
+    """Refuse to go on with other files; of each its path and what else is known of it."""
+    for one, other in zip(now + [[]], then + [[]]):
+        if one != other:
+            changed = "is not the file it was" if one[:1] == other[:1] else "is new or gone"
+            raise Failed(f"{(one or other)[0]} {changed} when the run in {folder} began: begin another")
 
 
 def done(

@@ -511,7 +511,20 @@ def test_a_finished_corpus_is_not_begun_again(corpus, encode, tmp_path):
     code, said = encode(corpus[0])
     assert code == 1 and "holds a corpus: --resume goes on with it, another --out begins another" in said
     assert encode(corpus[0], "--resume") == (0, "")  # there is nothing to do
+    code, said = encode(corpus[0] / "00.txt", "--resume")
+    assert code == 1 and "is new or gone when the run in" in said
+    with open(corpus[0] / "00.txt", "a") as file:
+        file.write("more")
+    code, said = encode(corpus[0], "--resume")
+    assert code == 1 and "00.txt is not the file it was when the run in" in said
     assert contents(tmp_path / "out") == before
+
+
+def test_what_replaced_bad_bytes_is_not_taken_for_strict(tmp_path, encode):
+    (tmp_path / "bad.txt").write_bytes(b"one \xff two")
+    assert encode(tmp_path / "bad.txt", "--errors", "replace")[0] == 0
+    code, said = encode(tmp_path / "bad.txt", "--resume")
+    assert code == 1 and "errors is 'strict', but the run in" in said and "began with 'replace'" in said
 
 
 # -- the command line
