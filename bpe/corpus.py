@@ -3,6 +3,9 @@
 A corpus may be larger than any memory, so it is encoded in tasks, each some spans of files that are a few megabytes
 together. The ids of the tasks, one after another, are those of the whole, because a file is cut only where it does not
 matter: between documents, or in front of whitespace (`next_cut`).
+
+It is part of the package because the workers of a cluster import it; what finds the inputs, deals out the tasks and
+writes what became of them is in scripts/corpus/.
 """
 from __future__ import annotations
 
@@ -277,7 +280,10 @@ def remote(path: str) -> tuple[Any, str]:
         fsspec = importlib.import_module("fsspec")
     except ImportError:
         raise RuntimeError(f"fsspec is not installed, which {path} is read with: pip install '.[corpus]'") from None
-    return fsspec.core.url_to_fs(path)
+    try:
+        return fsspec.core.url_to_fs(path)
+    except ImportError as error:  # of the package for such addresses
+        raise RuntimeError(f"{path}: {error}") from None
 
 
 def head_of(data: bytes) -> str:

@@ -80,22 +80,28 @@ def check_special_tokens(special_tokens: Collection[str]) -> None:
 
 
 def write_whole(contents: Mapping[Path, bytes]) -> None:
-    """Write files so that each is there whole or not at all, and none if one of them cannot be written.
+    """Write files so that each is there whole or not at all: all are on the disk before the first has its name.
 
-    Each is written under a temporary name in its folder, then renamed. An OSError names the file that was asked for.
+    Each is written under a temporary name in its folder, then renamed; a link stays, and what it leads to is replaced.
+    A device or a pipe, as /dev/stdout, is written to. An OSError names the file that was asked for.
     """
+    real = {path: Path(os.path.realpath(path)) for path in contents}
     for path in contents:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    temporary = {path: path.with_name(f".{path.name}.{secrets.token_hex(8)}.part") for path in contents}
+    files = [path for path in contents if path.is_file() or not path.exists()]
+    temporary = {path: real[path].with_name(f".{real[path].name}.{secrets.token_hex(8)}.part") for path in files}
     try:
         for path, data in contents.items():
+            if path not in temporary:
+                path.write_bytes(data)
+                continue
             with open(temporary[path], "xb") as out:
                 out.write(data)
                 out.flush()
                 os.fsync(out.fileno())
-        for path in contents:
-            os.replace(temporary[path], path)
+        for path in files:
+            os.replace(temporary[path], real[path])
     except BaseException as error:
         for part in temporary.values():
             with contextlib.suppress(OSError):

@@ -183,14 +183,21 @@ def _checked(name: Any, value: Any) -> np.ndarray:
 
 
 def write(path: Path, data: bytes) -> None:
-    """`data` under a temporary name in the same folder, then renamed; an OSError names `path`."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    """`data` under a temporary name in the same folder, then renamed; an OSError names `path`.
+
+    A link stays, and what it leads to is replaced; a device or a pipe is written to.
+    """
+    real = Path(os.path.realpath(path))
+    temporary = real.with_name(f".{real.name}.{secrets.token_hex(8)}.part")
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_bytes(data)
+            return
         with open(temporary, "xb") as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, real)
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()

@@ -12,15 +12,25 @@ class Failed(Exception):
 
 
 def run(main: Callable[[], int]) -> None:
-    """Run a script and leave with its exit status; Ctrl-C is a line on stderr and status 130."""
+    """Run a script and leave with its exit status; Ctrl-C is a line on stderr and status 130.
+
+    Who reads the output and has enough, as `head`, ends it without a word: `main` lets BrokenPipeError pass.
+    """
     try:
         try:
             status = main()
+            if sys.stdout:
+                sys.stdout.flush()
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is to end, and with the right status
     except KeyboardInterrupt:
         print(f"{Path(sys.argv[0]).name}: interrupted", file=sys.stderr)
         status = 130
+    except OSError as error:  # of standard output: all others are for main to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the end of Python would try it again
+        status = 0 if isinstance(error, BrokenPipeError) else 1
+        if status:
+            print(f"{Path(sys.argv[0]).name}: standard output: {error.strerror}", file=sys.stderr)
     sys.exit(status)
 
 

@@ -203,6 +203,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("interrupted; --resume goes on")
         return 130
+    except BrokenPipeError:
+        raise
     except (OSError, executors.Died) as error:
         named = isinstance(error, OSError) and error.filename and error.strerror
         reason = f"{error.filename}: {error.strerror}" if named else str(error)

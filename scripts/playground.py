@@ -108,6 +108,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         text = options.text
         if text == "-":
+            if sys.stdin is None:  # Python's word for a closed one, as after <&-
+                raise OSError("standard input is closed")
             text = sys.stdin.buffer.read().decode()
         if options.html:
             fetching.write(options.html, snapshot(HELLO if text is None else text, options.specials).encode())
@@ -116,6 +118,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(*lines(text, options.specials, colours.wanted(options.color)), sep="\n")
         else:
             serve(options.host, options.port, read_table(options.table) if options.table else None)
+    except BrokenPipeError:
+        raise
     except (OSError, ValueError) as error:
         print(f"playground.py: {error}", file=sys.stderr)
         return 1

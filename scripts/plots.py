@@ -269,9 +269,11 @@ def main(arguments: list[str] | None = None) -> int:
         except ValueError as error:
             failed = True
             print(f"plots.py: {name}: {error}", file=sys.stderr)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             failed = True
-            print(f"plots.py: {name}: {error.filename}: {error.strerror}", file=sys.stderr)
+            print(f"plots.py: {name}: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
         plt.close("all")
     return int(failed)
 

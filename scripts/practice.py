@@ -50,8 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "check":
             numbers = [options.number] if options.number else list(range(1, len(EXERCISES) + 1))
             return check(options.folder, numbers, options.seconds)
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        print(f"practice.py: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"practice.py: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
         return 1
     print(EXERCISES[options.number - 1].hint)
     return 0

@@ -92,6 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
             if number:
                 print()
             walk(text, layer)
+    except BrokenPipeError:
+        raise
     except (RuntimeError, ValueError, OSError) as error:
         print(f"smoke_test.py: {error}", file=sys.stderr)
         return 1

@@ -85,6 +85,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("train_embeddings.py: interrupted; what was saved before is as it was", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        raise
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except (Failed, ImportError, ValueError, IndexError) as error:  # ImportError: of an extra

@@ -201,6 +201,8 @@ def read(path: Path, file: File) -> tuple[bytes | None, str]:
 
 def write(path: Path, data: bytes) -> None:
     """Write a file whole or not at all, also when several processes write it at once; its folder is made."""
-    private = path.parent == files.cache_folder()  # XDG's rule; any other folder is as the umask says
-    path.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
+    cache = files.cache_folder()
+    if cache in path.parents:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # XDG's rule; any other folder is as the umask says
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole({path: data})

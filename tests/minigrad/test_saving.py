@@ -143,6 +143,20 @@ def test_a_disk_that_fills_up_leaves_the_file_that_was_there_and_no_other(path, 
     assert load(path)["weight"].tolist() == [1, 1] and os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_link_stays_and_a_pipe_is_written_to(path):
+    save({"a": np.ones(3)}, path)
+    link, pipe = path.with_name("link"), path.with_name("pipe")
+    link.symlink_to(path.name)
+    save({"a": np.zeros(3)}, link)
+    assert link.is_symlink() and load(path)["a"].tolist() == [0, 0, 0]
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    save({"a": np.zeros(3)}, pipe)
+    assert os.read(reader, 1 << 16) == path.read_bytes() and pipe.is_fifo()
+    os.close(reader)
+
+
 def test_a_folder_that_is_not_there_is_named_by_the_path_asked_for(tmp_path):
     path = tmp_path / "nowhere" / "model.safetensors"
     with pytest.raises(FileNotFoundError, match=f"'{path}'"):

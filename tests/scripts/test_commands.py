@@ -3,6 +3,7 @@ import argparse
 import os
 import runpy
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -44,6 +45,32 @@ def test_a_script_leaves_with_the_status_of_its_main():
         with pytest.raises(SystemExit) as done:
             commands.run(lambda status=status: status)
         assert done.value.code == status
+
+
+TALKING = ["practice.py hint 1", "smoke_test.py", "playground.py --text x", "bench.py --help"]
+
+
+@pytest.mark.parametrize("words", TALKING)
+def test_a_reader_who_has_enough_ends_a_script_without_a_word(words):
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = start(words, writing)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no disk that is always full")
+@pytest.mark.parametrize("words", TALKING[:3])
+def test_output_that_cannot_be_written_is_a_failure(words):
+    with open("/dev/full", "w") as full:
+        ended = start(words, full)
+    assert ended.returncode == 1 and "No space left on device" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def start(words, stdout):
+    script, *arguments = words.split()
+    command = [sys.executable, str(SCRIPTS / script), *arguments]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("words", [

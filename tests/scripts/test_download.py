@@ -416,6 +416,20 @@ def test_what_is_written_is_whole_whoever_else_writes_it(path):
     assert os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_link_stays_and_a_pipe_is_written_to(path):
+    fetching.write(path, b"before")
+    link, pipe = path.with_name("link"), path.with_name("pipe")
+    link.symlink_to(path.name)
+    fetching.write(link, b"after")
+    assert link.is_symlink() and path.read_bytes() == b"after"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    fetching.write(pipe, b"piped")
+    assert os.read(reader, 100) == b"piped" and pipe.is_fifo()
+    os.close(reader)
+
+
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_an_interrupted_write_leaves_what_was_there(path, monkeypatch, step, error):
@@ -436,7 +450,7 @@ def test_the_cache_folder_is_made_for_its_owner_alone_and_any_other_as_the_umask
     try:
         fetching.write(path, BODY)
         monkeypatch.setenv("GPT2_VOCAB_DIR", str(path.parent / "cache"))
-        fetching.write(path.parent / "cache" / path.name, BODY)
+        fetching.write(path.parent / "cache" / "texts" / path.name, BODY)
     finally:
         os.umask(before)
     assert path.parent.stat().st_mode & 0o777 == 0o750

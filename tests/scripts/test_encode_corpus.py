@@ -171,6 +171,13 @@ def test_a_closed_standard_input_is_an_input_that_cannot_be_read(encode, monkeyp
     assert code == 1 and "standard input is closed" in said
 
 
+def test_an_address_whose_package_is_missing_is_told_in_a_line(encode):
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.register_implementation("faraway", "no_such_package.FileSystem", errtxt="Install faraway to reach it")
+    code, said = encode("faraway://bucket/texts")
+    assert (code, said) == (1, "encode_corpus.py: faraway://bucket/texts: Install faraway to reach it\n")
+
+
 def test_addresses_are_read_through_fsspec(corpus, encode, tmp_path):
     fsspec = pytest.importorskip("fsspec")
     folder, documents = corpus
