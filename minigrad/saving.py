@@ -105,9 +105,8 @@ def read_tensors(
             raise _damaged(path, error) from None
         found = {name: name if names is None else _full_name(path, header, name) for name in names or header}
         places = {name: _place(path, full, header[full], size - begin) for name, full in found.items()}
-        end = max((stop for _, _, _, stop in places.values()), default=0)
-        if names is None and end != size - begin:
-            raise _damaged(path, f"the tensors take {end:,} bytes, and {size - begin:,} are there")
+        if reason := _unlike_the_format(header, size - begin):
+            raise _damaged(path, reason)
         return {name: _read(path, file, begin, *place) for name, place in places.items()}, metadata
 
 
@@ -120,13 +119,35 @@ def _read_header(file: Any, size: int) -> tuple[dict[str, Any], dict[str, str], 
     length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(size - 8, LONGEST_HEADER):
         raise ValueError(f"of its {size:,} bytes the header would be {length:,}")
-    header = json.loads(file.read(length).decode())
+    header = json.loads(file.read(length).decode(), object_pairs_hook=_each_once)
     if not isinstance(header, dict):
         raise ValueError(f"the header is a JSON {type(header).__name__}, where names and tensors should be")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ValueError(f"__metadata__ should be texts by their names, it is {metadata!r:.60}")
     return header, metadata, 8 + length
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; ValueError for a name that stands in it twice, of which Python's own reader takes the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in its header")
+    return found
+
+
+def _unlike_the_format(header: dict[str, Any], room: int) -> str:
+    """Why tensors do not lie one after another, from the first byte to the last, or ""."""
+    end = 0
+    try:
+        for start, stop, name in sorted((*entry["data_offsets"], name) for name, entry in header.items()):
+            if start != end:
+                return f"{name} begins at byte {start:,}, where {end:,} bytes are before it"
+            end = stop
+    except (TypeError, KeyError, ValueError) as error:
+        return f"an entry of its header is no tensor's: {error!r}"
+    return f"the tensors take {end:,} bytes, and {room:,} are there" if end != room else ""
 
 
 def _full_name(path: Any, header: dict[str, Any], name: str) -> str:

@@ -112,7 +112,7 @@ def test_bfloat16_is_the_upper_half_of_a_float32(checkpoint):
     ({"header": b"{nonsense}"}, "damaged, or no safetensors file: Expecting property name"),
     ({"header": {"a": entry("F32", [1], 0, 4)}}, "no tensors are called wte.weight; there are a"),
     ({"header": {"a.wte.weight": {}, "b.wte.weight": {}}}, "2 tensors are called wte.weight"),
-    ({"header": {"wte.weight": entry("I64", [1], 0, 8)}}, "wte.weight is of dtype int64, and should be of floats"),
+    ({"header": {"wte.weight": entry("I64", [1], 0, 8)}, "body": bytes(8)}, "wte.weight is of dtype int64, and should be of floats"),
     ({"header": {"wte.weight": entry("F32", [3, 4], 0, 40)}}, "takes 48 bytes, its offsets span 40"),
     ({"header": {"wte.weight": entry("F32", [-1, 4], 0, 40)}}, "should have dtype, shape and data_offsets"),
     ({"header": {"wte.weight": {"dtype": "F32", "shape": [1]}}}, "should have dtype, shape and data_offsets"),
@@ -126,7 +126,7 @@ def test_a_damaged_checkpoint_is_refused_with_the_file_and_the_numbers(checkpoin
 
 
 def test_tables_of_two_widths_are_no_checkpoint(checkpoint):
-    path = checkpoint({"wte.weight": entry("F32", [2, 3], 0, 24), "wpe.weight": entry("F32", [2, 2], 0, 16)}, bytes(24))
+    path = checkpoint({"wte.weight": entry("F32", [2, 3], 0, 24), "wpe.weight": entry("F32", [2, 2], 24, 40)}, bytes(40))
     with pytest.raises(ValueError, match=r"wte.weight \(2, 3\) and wpe.weight \(2, 2\) are no tables of one width"):
         from_pretrained(path)
 

@@ -1,5 +1,6 @@
 """save and load: the same numbers back, ties kept, and never half a file."""
 import os
+import re
 
 import numpy as np
 import pytest
@@ -202,6 +203,22 @@ def test_a_file_with_a_byte_changed_is_read_or_refused_with_its_name(tmp_path_fa
 def test_an_entry_that_is_no_tensors_is_named(path, entry):
     with pytest.raises(ValueError, match=f"{path}: damaged, or no safetensors file: weight"):
         load(written_by_hand(path, f'{{"weight":{entry}}}'.encode(), bytes(4)))
+
+
+@pytest.mark.parametrize(("header", "reason"), [
+    ('{"a":[0,16],"b":[8,24]}', "b begins at byte 8, where 16 bytes are before it"),
+    ('{"a":[0,8],"b":[16,24]}', "b begins at byte 16, where 8 bytes are before it"),
+    ('{"a":[0,16]}', "the tensors take 16 bytes, and 24 are there"),
+    ('{"a":[0,24],"a":[0,24]}', "'a' stands twice in its header"),
+    ('{"a":[0,8],"b":3}', "an entry of its header is no tensor's|b should have dtype"),
+])  # fmt: skip
+def test_tensors_lie_one_after_another_whichever_is_asked_for(path, header, reason):
+    header = re.sub(r"\[(\d+),(\d+)\]", lambda m: (
+        f'{{"dtype":"U8","shape":[{int(m[2]) - int(m[1])}],"data_offsets":[{m[1]},{m[2]}]}}'), header)
+    written_by_hand(path, header.encode(), bytes(24))
+    for names in (None, ["a"]):
+        with pytest.raises(ValueError, match=f"{path}: damaged, or no safetensors file: .*{reason}"):
+            read_tensors(path, names)
 
 
 def written_by_hand(path, header, body):
