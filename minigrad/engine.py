@@ -270,7 +270,6 @@ def _topological(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
-@np.errstate(all="ignore")
 def walk_back(
     outputs: Sequence, seeds: Sequence, create_graph: bool, retain_graph: bool, inputs: Sequence | None = None
 ) -> list[tuple[Any, Any, bool]]:
@@ -281,7 +280,8 @@ def walk_back(
     pending: dict[int, tuple[Any, bool]] = {}  # id(Node or leaf) -> (gradient so far, owned)
     for out, seed in zip(outputs, seeds):
         key = id(out._node or out)
-        pending[key] = _sum(pending.get(key), (seed, False), create_graph)
+        with np.errstate(all="ignore"):
+            pending[key] = _sum(pending.get(key), (seed, False), create_graph)
     order = _topological(out._node for out in outputs if out._node)
     leaves = {id(out): out for out in outputs if not out._node}
 
@@ -300,7 +300,7 @@ def walk_back(
             raise RuntimeError(f"{node.operation.name!r} can be differentiated once only: create_graph=True is refused")
         g = g if isinstance(g, _tensor) else g.to_dense()  # here somebody needs a row-sparse gradient dense
         owned = owned and id(node) not in targets  # else it is handed out as well
-        with recording(create_graph):
+        with recording(create_graph), np.errstate(all="ignore"):
             for parent, gradient, fresh in node.contributions(
                 g, owned, lambda p: inputs is None or id(p) in targets or id(p) in on_the_way
             ):

@@ -40,7 +40,6 @@ def _may_borrow(found: Any, seed: Any) -> bool:
     return _borrowers.setdefault(id(memory), found) is found
 
 
-@np.errstate(all="ignore")
 def _accumulated(have: Any, found: Any, create_graph: bool) -> Any:
     """`.grad` with one more backward's gradient: in place if dense, touching only the rows of a row-sparse one."""
     if not is_tensor(have):
@@ -48,14 +47,16 @@ def _accumulated(have: Any, found: Any, create_graph: bool) -> Any:
             return have + found  # row-sparse: one after the other
         dense = found + have.to_dense() if create_graph else found.copy()
         if not create_graph:
-            have.add_into(dense.data)
+            with np.errstate(all="ignore"):
+                have.add_into(dense.data)
         return dense
     if create_graph or have.requires_grad:
         return have + (found if is_tensor(found) else found.to_dense())
-    if is_tensor(found):
-        have.data += found.data
-    else:
-        found.add_into(have.data)
+    with np.errstate(all="ignore"):
+        if is_tensor(found):
+            have.data += found.data
+        else:
+            found.add_into(have.data)
     return have
 
 

@@ -72,7 +72,6 @@ class Optimizer:
         for p in self.params:
             p.zero_grad()
 
-    @np.errstate(all="ignore")
     def step(self) -> None:
         """Move every parameter that has a gradient; one whose `.grad` is None stays, and so does its step count.
 

@@ -84,7 +84,8 @@ class RowSparse:
             ids, place = np.unique(self.ids, return_inverse=True)
             rows = scatter_add(place.reshape(-1), self.rows, num_rows=len(ids))
         else:  # the same, with a single sort
-            ids, rows = segments.coalesce(self.ids, self.rows.data)
+            with np.errstate(all="ignore"):
+                ids, rows = segments.coalesce(self.ids, self.rows.data)
         return RowSparse(ids, rows, self.shape, self.deferred, checked=True)
 
     def to_dense(self) -> Any:

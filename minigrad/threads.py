@@ -27,8 +27,9 @@ TURNS = 4  # parts for each thread, mostly: one whose core is busy with somethin
 def in_parts(work: Callable[[int, int], Any], size: int, at_least: int = 1, turns: int = TURNS) -> None:
     """work(start, stop) for consecutive parts that make up range(size), by threads that take one after the other.
 
-    Returns when all are done; the first error of a thread is raised. A helper that comes here again works alone.
-    In every thread inf and nan come without a warning, as in the operations: else warnings would depend on the threads.
+    Returns when all are done; the first error of a thread is raised. A helper thread that itself calls in_parts does
+    all of that work alone, so that helpers never wait for each other. In every thread inf and nan come without a
+    warning, as in the operations: else warnings would depend on the threads.
 
     A part has `at_least` items, so that little work stays in the calling thread, and there are up to `turns` parts for
     each thread. The result must not depend on where the parts end: let each item be computed alone, and written to its
@@ -44,7 +45,11 @@ def in_parts(work: Callable[[int, int], Any], size: int, at_least: int = 1, turn
     """
     enough = size // at_least
     threads = 1 if getattr(_thread, "is_a_helper", False) else max(1, min(thread_count(), enough))
-    quietly = np.errstate(all="ignore")(work)
+
+    def quietly(start: int, stop: int) -> None:
+        with np.errstate(all="ignore"):
+            work(start, stop)
+
     if threads == 1:
         quietly(0, size)
         return

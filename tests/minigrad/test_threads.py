@@ -1,11 +1,14 @@
 """Work shared among threads: each item once, errors heard, and the BLAS put back as it was."""
 import threading
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad import threads
+from minigrad import Tensor, functional, grad, operation, threads
+from minigrad.engine import recording
+from minigrad.optim import SGD
 from minigrad.threads import in_parts, one_blas_thread
 
 
@@ -58,3 +61,54 @@ def test_the_blas_has_its_threads_again_when_the_last_is_out(monkeypatch):
     leave.set()
     thread.join()
     assert now == [4]
+
+
+@pytest.fixture
+def strict():
+    """The caller's own answer to inf and nan, which has to be the same afterwards, in this thread and for good."""
+    before = np.seterr(all="raise")
+    yield
+    after = np.seterr(**before)
+    assert set(after.values()) == {"raise"}, after
+
+
+def test_threads_that_work_at_once_leave_the_callers_errstate_alone(strict, monkeypatch):
+    monkeypatch.setattr(threads, "thread_count", lambda: 2)
+    for _ in range(20):
+        both, inside = threading.Barrier(2), []
+
+        def work(start, stop, both=both, inside=inside):
+            both.wait(10)  # until the other is in as well
+            inside.append(set(np.geterr().values()))
+
+        in_parts(work, 2, turns=1)
+        assert inside == [{"ignore"}] * 2
+        assert set(np.geterr().values()) == {"raise"}
+
+
+def test_a_walk_back_inside_another_leaves_the_callers_errstate_alone(strict):
+    def gradient_of_twice(g):
+        inner = Tensor(1.0, requires_grad=True)
+        with recording(True):
+            return g * grad(inner * 2, inner)[0]
+
+    @operation
+    def twice(a):
+        return a * 2
+    twice.vjp(gradient_of_twice)
+
+    x = Tensor([1.0, 1.0], requires_grad=True)
+    twice(x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+    assert set(np.geterr().values()) == {"raise"}
+
+
+def test_what_overflows_does_so_without_a_word_from_backward_coalesce_and_step(strict):
+    for sparse in (True, False):
+        x = Tensor([[1.0], [1.0]], requires_grad=True)
+        for _ in range(2):
+            functional.embedding([0, 1], x, sparse=sparse).backward(np.float32([[3e38], [1.0]]))
+        gradient = x.grad.coalesce().rows if sparse else x.grad
+        assert gradient.tolist() == [[np.inf], [2.0]]
+        SGD([x], lr=0.25).step()
+        assert x.tolist() == [[-np.inf], [0.5]]
