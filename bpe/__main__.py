@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 import bpe
 from bpe import Encoding, colours, get_encoding, saving
+from bpe.special import parts
 from bpe.split import GPT2_PATTERN
 
 MOST_TOKENS = 2**32
@@ -208,12 +209,15 @@ def _input(options: argparse.Namespace) -> bytes:
 
 
 def _ids(options: argparse.Namespace, encoding: Encoding) -> list[int]:
-    data = _input(options)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return encoding.encode_bytes(data)
-    return encoding.encode(text, **_special(options, text, encoding))
+    text = _input(options).decode("utf-8", "surrogateescape")  # a special token is found beside any bytes
+    allowed = encoding.special_tokens_set if _special(options, text, encoding).get("allowed_special") else set()
+    special_ids = {token: encoding.encode(token, allowed_special="all")[0] for token in allowed}
+    ids: list[int] = []
+    for part, id in parts(text, special_ids, allowed):
+        ids += encoding.encode_bytes(part.encode("utf-8", "surrogateescape"))
+        if id is not None:
+            ids.append(id)
+    return ids
 
 
 def _special(options: argparse.Namespace, text: str, encoding: Encoding) -> dict[str, Any]:

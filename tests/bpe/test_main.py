@@ -87,6 +87,20 @@ def test_special_tokens_are_refused_unless_said_otherwise(run):
     assert len(run("encode", "<|endoftext|>", "--special", "text").stdout.split()) == 7
 
 
+@pytest.mark.parametrize("before, after", [(b"a", b"\xff"), (b"\xff", b"a"), (b"\xe2\x82", b"\x82"), (b"a \xf0\x9f", b"")])
+def test_special_tokens_are_found_beside_bytes_that_are_not_utf8(run, before, after):
+    data = before + b"<|endoftext|>" + after
+    refused = run("encode", stdin=data, check=False)
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    assert f"'<|endoftext|>' at index {len(before)}".encode() in refused.stderr
+    gpt2 = bpe.get_encoding("gpt2")
+    ids = [*gpt2.encode_bytes(before), 50256, *gpt2.encode_bytes(after)]
+    assert run("encode", "--special", "token", stdin=data).stdout.split() == [b"%d" % id for id in ids]
+    assert run("count", "--special", "token", stdin=data).stdout.split() == [b"%d" % len(ids)]
+    text = run("encode", "--special", "text", stdin=data).stdout
+    assert b"50256" not in text and run("decode", stdin=text).stdout == data
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
