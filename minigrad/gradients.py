@@ -41,15 +41,17 @@ def _may_borrow(found: Any, seed: Any) -> bool:
 
 
 def _accumulated(have: Any, found: Any, create_graph: bool) -> Any:
-    """`.grad` with one more backward's gradient: in place if dense, touching only the rows of a row-sparse one."""
+    """`.grad` with one more backward's gradient: in place if dense, touching only the rows of a row-sparse one.
+
+    It stays row-sparse only where both are: with an ordinary (deferred) gradient it becomes dense, as in torch.
+    """
     if not is_tensor(have):
-        if not is_tensor(found):
-            return have + found  # row-sparse: one after the other
-        dense = found + have.to_dense() if create_graph else found.copy()
-        if not create_graph:
-            with np.errstate(all="ignore"):
-                have.add_into(dense.data)
-        return dense
+        if is_tensor(found):
+            have, found = found if create_graph else found.copy(), have
+        elif found.deferred:
+            have, found = found.to_dense(), have
+        else:
+            return have + found  # one after the other
     if create_graph or have.requires_grad:
         return have + (found if is_tensor(found) else found.to_dense())
     with np.errstate(all="ignore"):
@@ -57,6 +59,7 @@ def _accumulated(have: Any, found: Any, create_graph: bool) -> Any:
             have.data += found.data
         else:
             found.add_into(have.data)
+    have._changed()
     return have
 
 

@@ -103,7 +103,9 @@ class RowSparse:
         return RowSparse(self.ids.copy(), np.array(self.rows.data), self.shape, self.deferred)
 
     def __add__(self, other: RowSparse) -> RowSparse:
-        """Both kept one after the other; nothing is summed before `coalesce`."""
+        """Both kept one after the other; nothing is summed before `coalesce`. ValueError for two shapes."""
+        if self.shape != other.shape:
+            raise ValueError(f"cannot add row-sparse gradients of shapes {self.shape} and {other.shape}")
         ids = np.concatenate([self.ids, other.ids])
         rows = np.concatenate([self.rows.data, other.rows.data])
         return RowSparse(ids, rows, self.shape, self.deferred or other.deferred)

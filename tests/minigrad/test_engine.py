@@ -222,6 +222,18 @@ def test_a_tensor_changed_in_place_after_its_use_is_noticed():
         y.backward()
 
 
+@pytest.mark.parametrize("again", [lambda x: (x * 5).sum(), lambda x: lookup([0], x)], ids=["dense", "row-sparse"])
+def test_a_gradient_that_was_used_and_then_added_to_is_noticed(again):
+    x, w = leaf([2.0, 3.0]), leaf([1.0, 1.0])
+    (x * 2).sum().backward()
+    y = (x.grad * w).sum()
+    again(x).backward()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+    (x.grad * w).sum().backward()
+    assert w.grad.tolist() == x.grad.tolist()
+
+
 def test_a_once_differentiable_operation_refuses_create_graph():
     @operation(once_differentiable=True)
     def fused(a):

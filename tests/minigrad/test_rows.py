@@ -1,5 +1,6 @@
 """lookup, scatter_add and RowSparse: the pair, and the quick way that has to give the same to the last bit."""
 import gc
+import re
 import tracemalloc
 import weakref
 
@@ -174,6 +175,20 @@ def test_the_way_back_of_a_sparse_lookup_makes_nothing_of_the_tables_size():
     assert peak < 1_000_000
 
 
+@pytest.mark.parametrize("sparse", [(True, False), (False, True), (True, True)], ids=str)
+def test_a_row_sparse_gradient_stays_so_only_beside_its_like(sparse):
+    table = Tensor(np.zeros((3, 2), np.float32), requires_grad=True)
+    for ids, one in zip(([1, 1], [2, 1]), sparse):
+        functional.embedding(ids, table, sparse=one).sum().backward()
+    assert isinstance(table.grad, RowSparse) == all(sparse)
+    gradient = table.grad.to_dense() if all(sparse) else table.grad
+    assert gradient.tolist() == [[0.0, 0.0], [3.0, 3.0], [1.0, 1.0]]
+    together = Tensor(np.zeros((3, 2), np.float32), requires_grad=True)  # in one backward
+    parts = [functional.embedding(ids, together, sparse=one) for ids, one in zip(([1, 1], [2, 1]), sparse)]
+    (parts[0] + parts[1]).sum().backward()
+    assert type(together.grad) is type(table.grad)
+
+
 def test_the_rows_of_a_sum_keep_no_other_gradient_alive():
     rows = np.ones((4, 2), np.float32)
     one = RowSparse([0, 1, 1, 0], rows, (3, 2))
@@ -183,6 +198,13 @@ def test_the_rows_of_a_sum_keep_no_other_gradient_alive():
     del one
     gc.collect()
     assert watched() is None
+
+
+def test_gradients_of_tables_of_different_shapes_are_not_added():
+    four, nine, wide = (RowSparse([1], np.ones((1, shape[1])), shape) for shape in ((4, 2), (9, 2), (4, 1)))
+    for one, other in ((four, nine), (nine, four), (four, wide)):
+        with pytest.raises(ValueError, match=re.escape(f"of shapes {one.shape} and {other.shape}")):
+            one + other
 
 
 def test_rows_that_do_not_fit_the_ids_are_refused():
