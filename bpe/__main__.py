@@ -19,7 +19,6 @@ from bpe import Encoding, colours, get_encoding, saving
 from bpe.special import parts
 from bpe.split import GPT2_PATTERN
 
-MOST_TOKENS = 2**32
 EXAMPLES = """\
 examples:
   python -m bpe encode "Hello world"           15496 995
@@ -167,8 +166,6 @@ def train(options: argparse.Namespace) -> None:
     for name in saving.NAMES:
         if not options.overwrite and (options.out / name).exists():
             raise FileExistsError(f"{options.out / name} is already there: --overwrite replaces it")
-    if options.vocab_size > MOST_TOKENS:
-        raise ValueError(f"--vocab-size is {options.vocab_size}: it can be at most {MOST_TOKENS}, for ids have 32 bits")
     made = [folder for folder in (options.out, *options.out.parents) if not folder.exists()]
     options.out.mkdir(parents=True, exist_ok=True)
     try:

@@ -17,7 +17,6 @@ more of a text than how often each piece occurs, which is what counting.py finds
 Source: Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with Subword Units" (ACL 2016),
 algorithm 1; on bytes, as Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), section 2.2.
 """
-import operator
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -29,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bpe.alphabet import BYTES_IN_ID_ORDER
+from bpe.checks import at_least
 from bpe.counting import Texts, count_pieces
 from bpe.encoding import Encoding
 from bpe.split import GPT2_PATTERN, repair_surrogates
@@ -40,6 +40,7 @@ Indices = npt.NDArray[np.intp]
 Int64s = npt.NDArray[np.int64]
 
 SINGLE_BYTES = [bytes([byte]) for byte in BYTES_IN_ID_ORDER]
+MOST_TOKENS = 2**32
 NOTHING = -1  # where no token begins: inside of one, and between pieces
 
 
@@ -199,8 +200,8 @@ def train(
 
     When no pair occurs `min_frequency` times any more there are fewer tokens than were asked for, and a warning
     (UserWarning) that says how many. Surrogates in a text are what they are for the encoder: repaired in pairs, else
-    U+FFFD. ValueError for texts that are empty, a `vocab_size` or `min_frequency` that is too small, a special token
-    that is empty or there twice, a file that is not UTF-8; TypeError for what is no text.
+    U+FFFD. ValueError for texts that are empty, a `vocab_size` or `min_frequency` that is too small, a `vocab_size`
+    beyond 2**32, a special token that is empty or there twice, a file that is not UTF-8; TypeError for what is no text.
 
     >>> encoding = train("aaabdaaabac", 260, special_tokens=["<end>"])
     >>> encoding.n_vocab, encoding.encode("aaabdaaabac<end>", allowed_special="all")
@@ -211,9 +212,10 @@ def train(
     pattern = GPT2_PATTERN if pattern is None else pattern
     special_tokens = _checked(special_tokens)
     smallest = len(SINGLE_BYTES) + len(special_tokens)
-    wanted = _at_least(smallest, vocab_size, "vocab_size", f", 256 bytes and {len(special_tokens)} special tokens")
-    wanted -= smallest
-    min_frequency = _at_least(1, min_frequency, "min_frequency")
+    vocab_size = at_least(smallest, vocab_size, "vocab_size", f", 256 bytes and {len(special_tokens)} special tokens")
+    if vocab_size > MOST_TOKENS:
+        raise ValueError(f"vocab_size is {vocab_size}: it can be at most {MOST_TOKENS}, for ids have 32 bits")
+    min_frequency = at_least(1, min_frequency, "min_frequency")
 
     with ExitStack() as at_end:
         report = _reporter(progress, at_end)
@@ -227,7 +229,7 @@ def train(
         pieces = count_pieces(texts, pattern, special_tokens, seen)
         if not pieces:
             raise ValueError(f"there is nothing to learn from: the texts have {characters} characters and no piece")
-        merges = _learn_some(pieces, wanted, min_frequency, report, keep_on_interrupt)
+        merges = _learn_some(pieces, vocab_size - smallest, min_frequency, report, keep_on_interrupt)
     tokens = SINGLE_BYTES + [left + right for left, right in merges]
     return Encoding(
         "trained",
@@ -294,12 +296,3 @@ def _checked(special_tokens: Collection[str]) -> list[str]:
             raise ValueError(f"special token {len(checked)}, {token!r}, has a surrogate, which no text is read with")
         checked.append(token)
     return checked
-
-
-def _at_least(smallest: int, value: int, name: str, why: str = "") -> int:
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}: {value!r:.60}")
-    value = operator.index(value)
-    if value < smallest:
-        raise ValueError(f"{name} is {value}: it must be at least {smallest}{why}")
-    return value

@@ -110,6 +110,7 @@ def test_special_tokens_are_found_beside_bytes_that_are_not_utf8(run, before, af
         (["decode", "--", "-3"], 1, "-3"),
         (["encode", "a", "--vocabulary", "nowhere.json", "nowhere.bpe"], 1, "nowhere.json"),
         (["encode", "--special", "maybe", "a"], 2, "maybe"),
+        (["trace", "--merges", "-1", "aaab"], 1, "merges is -1: it must be at least 0"),
         (["sing"], 2, "sing"),
         ([], 2, "COMMAND"),
     ],

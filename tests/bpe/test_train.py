@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from itertools import islice
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -198,6 +199,9 @@ def test_a_bar_without_tqdm_names_the_extra_before_any_work(monkeypatch):
     (("text", 257), {"special_tokens": ["<a>", "<b>"]}, ValueError, "vocab_size is 257: it must be at least 258, 256 bytes and 2 special"),
     (("text", 300.0), {}, TypeError, "vocab_size must be an integer, got float: 300.0"),
     (("text", True), {}, TypeError, "vocab_size must be an integer, got bool"),
+    (("text", 2**32 + 1), {}, ValueError, "vocab_size is 4294967297: it can be at most 4294967296, for ids have 32 bits"),
+    (("text", 10**20), {}, ValueError, "vocab_size is 100000000000000000000: it can be at most 4294967296"),
+    (("text", np.array([300])), {}, TypeError, "vocab_size must be an integer, got ndarray"),
     (("text", 300), {"min_frequency": 0}, ValueError, "min_frequency is 0: it must be at least 1"),
     (("", 300), {}, ValueError, "nothing to learn from: the texts have 0 characters"),
     (([], 300), {}, ValueError, "nothing to learn from"),
@@ -323,6 +327,23 @@ def test_a_trace_is_each_merge_made_in_every_piece(text, min_frequency):
         after.append(f"{count} times  " + "|".join(" ".join(map(visible, tokens)) for tokens in words))
     lines = bpe.trace(text, min_frequency=min_frequency).splitlines()[1:-1]
     assert len(lines) == len(after) and all(line.endswith(" " + end) for line, end in zip(lines, after))
+
+
+@pytest.mark.parametrize(("text", "options", "error", "message"), [
+    ("aaab", {"merges": -1}, ValueError, "merges is -1: it must be at least 0"),
+    ("aaab", {"merges": 1.5}, TypeError, "merges must be an integer, got float: 1.5"),
+    ("aaab", {"merges": True}, TypeError, "merges must be an integer, got bool: True"),
+    ("aaab", {"min_frequency": 0}, ValueError, "min_frequency is 0: it must be at least 1"),
+    (b"aaab", {}, TypeError, "text must be a str, got bytes: b'aaab'"),
+])  # fmt: skip
+def test_what_a_trace_cannot_be_of_is_named(text, options, error, message):
+    with pytest.raises(error, match=message):
+        bpe.trace(text, **options)
+
+
+def test_a_trace_may_be_asked_for_no_merge_and_for_more_than_there_are():
+    assert bpe.trace("aaabdaaabac", 0) == "      a a a b d a a a b a c"
+    assert bpe.trace("aaabdaaabac", 3) + "\n     no pair occurs 2 times any more" == bpe.trace("aaabdaaabac", 10**20)
 
 
 def test_a_trace_in_colour_says_the_same():
