@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from embedding.embedding import Embedding
+from embedding.embedding import Embedding, refuse_dtype
 from minigrad import Tensor, functional
 from minigrad.bags import check_mode
 
@@ -62,6 +62,7 @@ class EmbeddingBag(Embedding):
     @classmethod
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, **options: Any) -> Any:
         """A layer over an existing (V, C) table, a Tensor or an array, whose memory it shares; as Embedding's."""
+        refuse_dtype(options)
         table = Embedding.from_pretrained(embeddings, freeze).weight
         return cls(len(table), table.shape[1], **options, _weight=table, _freeze=freeze)
 

@@ -94,8 +94,7 @@ class Embedding(Module):
         >>> layer(1)
         tensor([7., 7.])
         """
-        if "dtype" in options:
-            raise TypeError(f"the table has its own dtype: give it as {options['dtype']} instead of asking for it here")
+        refuse_dtype(options)
         if not isinstance(embeddings, (Tensor, np.ndarray)):
             embeddings = Tensor(embeddings)
         if embeddings.ndim != 2:
@@ -126,3 +125,9 @@ class Embedding(Module):
         options = {"padding_idx": None, "max_norm": None, "norm_type": 2, "scale_grad_by_freq": False, "sparse": False}
         values = [(name, getattr(self, name)) for name, default in options.items() if getattr(self, name) != default]
         return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *(f"{n}={v}" for n, v in values)])
+
+
+def refuse_dtype(options: dict[str, Any]) -> None:
+    """TypeError for a dtype among the options of `from_pretrained`, which is given a table that has one."""
+    if "dtype" in options:
+        raise TypeError(f"the table has its own dtype: give it as {options['dtype']} instead of asking for it here")

@@ -47,4 +47,4 @@ def cosine(a: Any, b: Any) -> np.ndarray:
     a, b = array_of(a), array_of(b)
     lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
     products = np.einsum("...c,...c->...", a, b)
-    return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths != 0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from minigrad import random
 
 LLM_C_HEADER = 1024  # bytes: 256 int32, of which 0 is a magic number, 1 the version, 2 the number of tokens
 LLM_C_KINDS = {20240520: (1, "<u2"), 20240801: (7, "<u4")}  # magic: (version, dtype of an id); GPT-2's and Llama 3's
+NPY = b"\x93NUMPY"
 CHECKED_AT_ONCE = 1 << 20  # ids; a token file may be larger than memory
 
 
@@ -46,8 +48,10 @@ class SlidingWindows:
 
     def __init__(self, ids: Any, context_length: int, stride: int | None = None, vocab_size: int | None = None):
         stride = context_length if stride is None else stride
-        for name, size in (("context_length", context_length), ("stride", stride)):
-            check_size(name, size)
+        check_size("context_length", context_length)
+        check_size("stride", stride)
+        if vocab_size is not None:
+            check_size("vocab_size", vocab_size)
         where = ""
         if isinstance(ids, (str, os.PathLike)):
             where = f"{os.fspath(ids)}: "
@@ -94,7 +98,7 @@ def batches(
     In order, x and y are views of the ids; a shuffled batch is gathered into arrays of its own.
 
     Raises ValueError for a batch_size below 1, a `start` beyond the last batch, and for fewer windows than a batch
-    with drop_last: such a pass would be empty.
+    with drop_last: such a pass would be empty; TypeError for arguments of another type.
 
     >>> windows = SlidingWindows(list(range(33)), context_length=4)
     >>> [(x.shape, y.shape) for x, y in batches(windows, batch_size=8)]
@@ -106,6 +110,10 @@ def batches(
         raise ValueError(
             f"{len(windows)} windows do not fill one batch of {batch_size}; drop_last=False keeps a smaller one"
         )
+    if not isinstance(start, Integral) or isinstance(start, bool):
+        raise TypeError(f"start must be an integer, a number of batches, got {start!r}")
+    if generator is not None and not isinstance(generator, random.Generator):
+        raise TypeError(f"generator must be a minigrad.random.Generator, got {type(generator).__name__}")
     if not 0 <= start <= count:
         raise ValueError(f"start is {start}, of {count} batches: 0 to {count} is possible")
     order = None
@@ -130,11 +138,13 @@ def token_file(path: str | os.PathLike[str]) -> np.ndarray:
         raise ValueError(f"{os.fspath(path)}: the file is empty")
     with open(path, "rb") as file:
         begin = file.read(12)
-    if begin.startswith(b"\x93NUMPY"):
+    if begin.startswith(NPY):
         try:
             return np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise ValueError(f"{os.fspath(path)}: a damaged .npy file: {error}") from None
+    if os.fspath(path).endswith(".npy"):
+        raise ValueError(f"{os.fspath(path)}: no .npy file: it begins with {begin[:6]!r}, not with {NPY!r}")
     magic, version, tokens = np.frombuffer(begin, "<i4").tolist() if size >= 12 else (0, 0, 0)
     if magic in LLM_C_KINDS:
         known_version, dtype = LLM_C_KINDS[magic]

@@ -467,3 +467,9 @@ def test_an_option_of_the_wrong_type_or_for_integers_leaves_the_table_alone():
     with pytest.raises(ValueError, match="max_norm needs a table of floats, this one is int64"):
         Embedding.from_pretrained(table, max_norm=1.0)([0])
     assert table.tolist() == [[3, 4]]
+
+
+@pytest.mark.parametrize("layer", [Embedding, EmbeddingBag])
+def test_a_table_that_is_given_has_its_own_dtype(layer):
+    with pytest.raises(TypeError, match="the table has its own dtype"):
+        layer.from_pretrained(np.ones((2, 2), np.float32), dtype=np.float64)

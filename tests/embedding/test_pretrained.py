@@ -157,6 +157,12 @@ def test_nearest_takes_a_vector_and_a_layers_weight():
     assert nearest(learned, learned[4], 1)[0] == [4]
 
 
+def test_a_row_of_nan_is_near_to_nothing_and_comes_last():
+    table = np.array([[1.0, 0.0], [np.nan, 1.0], [0.0, 1.0], [0.0, 0.0]])
+    ids, cosines = nearest(table, 0, 3)
+    assert ids.tolist() == [2, 3, 1] and cosines[:2].tolist() == [0, 0] and np.isnan(cosines[2])
+
+
 @pytest.mark.parametrize("row, k, error", [(10, 1, IndexError), (-1, 1, IndexError), (0, 0, ValueError), (np.ones(3), 1, ValueError)])
 def test_nearest_refuses_what_has_no_row(row, k, error):
     with pytest.raises(error):

@@ -99,6 +99,24 @@ def test_sizes_that_make_no_sense_are_refused(context, stride, error):
         SlidingWindows(range(9), context, stride)
 
 
+def test_arguments_of_another_type_are_refused_by_name():
+    for vocab_size, error in ((3.5, TypeError), ("x", TypeError), (0, ValueError), (-5, ValueError)):
+        with pytest.raises(error, match="vocab_size must be"):
+            SlidingWindows(range(9), 4, vocab_size=vocab_size)
+    windows = SlidingWindows(range(9), 4)
+    with pytest.raises(TypeError, match="start must be an integer, a number of batches, got 0.5"):
+        batches(windows, 1, start=0.5)
+    with pytest.raises(TypeError, match="generator must be a minigrad.random.Generator, got Generator"):
+        batches(windows, 1, shuffle=True, generator=np.random.default_rng(0))
+
+
+def test_text_under_the_name_of_an_array_is_not_read_as_ids(tmp_path):
+    path = tmp_path / "text.npy"
+    path.write_text("an even number of bytes!")
+    with pytest.raises(ValueError, match=r"text.npy: no .npy file: it begins with b'an eve', not with b'.x93NUMPY'"):
+        SlidingWindows(path, 4)
+
+
 @pytest.mark.parametrize("bad", [50257, -1])
 def test_an_id_beyond_the_vocabulary_is_named_with_its_place(bad):
     ids = np.zeros(CHECKED_AT_ONCE + 10, np.int32)
