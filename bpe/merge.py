@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import AnyStr  # the loop is the same over characters: sentencepiece.py
 
-LONG = 64  # bytes from which a piece takes the road that is near-linear in its length
+LONG = 64  # bytes, or characters, from which a piece takes the road that is near-linear in its length
 
 NO_TOKEN = 1 << 32  # a rank above every id
 
@@ -30,12 +30,21 @@ def merge(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
     >>> merge(b"abcbc", ranks)
     [258, 257]
     """
+    return [ranks[part] for part in merged(piece, ranks)]
+
+
+def merged(piece: AnyStr, ranks: Mapping[AnyStr, int]) -> list[AnyStr]:
+    """The parts that `piece` is when no pair of them makes a token.
+
+    >>> merged(b"abcbc", {b"ab": 256, b"bc": 257, b"abc": 258})
+    [b'abc', b'bc']
+    """
     if len(piece) >= LONG:
-        return [ranks[part] for part in merge_long(piece, ranks)]
+        return merge_long(piece, ranks)
     parts = [piece[i : i + 1] for i in range(len(piece))]
     for _ in merge_steps(parts, ranks):
         pass
-    return [ranks[part] for part in parts]
+    return parts
 
 
 def merge_steps(parts: list[AnyStr], ranks: Mapping[AnyStr, int]) -> Iterator[tuple[AnyStr, AnyStr, int]]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpe.merge import merge, merge_long, merge_steps
+from bpe.merge import LONG, merge, merge_long, merge_steps, merged
 from bpe.merge_many import Tokens, merge_many
 from bpe.table import joined
 
@@ -41,6 +41,12 @@ def test_every_way_of_merging_follows_the_rule(ranks, piece):
     expected = plainly(piece, ranks)
     assert merge(piece, ranks) == expected
     assert [ranks[part] for part in merge_long(piece, ranks)] == expected
+
+
+@given(vocabularies(), st.text("abc", min_size=LONG - 2, max_size=LONG + 2))
+def test_characters_are_merged_as_bytes_are_at_any_length(ranks, piece):
+    as_text = {token.decode("latin-1"): rank for token, rank in ranks.items()}
+    assert [ranks[part.encode()] for part in merged(piece, as_text)] == plainly(piece.encode(), ranks)
 
 
 @given(vocabularies(), st.lists(pieces, min_size=1, max_size=20))
