@@ -14,21 +14,22 @@ A character that is no piece, like "🤷", becomes its bytes in UTF-8, which all
 By hand, with the scores  ▁h -1, ll -2, ▁he -3, llo -4 : "hello" is ▁ h e l l o, then ▁h e l l o, ▁h e ll o, ▁he ll o,
 ▁he llo.
 
-`tokenizer.model` is a protocol buffer: `fields` reads its wire format, `read_model` knows what the fields mean.
+`tokenizer.model` is a protocol buffer: protobuf.py reads its fields, `read_model` knows what they mean.
 
-Source: Kudo and Richardson, "SentencePiece" (EMNLP 2018); google/sentencepiece, src/sentencepiece_model.proto; the
-wire format: protobuf.dev, Encoding. Touvron et al., "LLaMA" (2023).
+Source: Kudo and Richardson, "SentencePiece" (EMNLP 2018); google/sentencepiece, src/sentencepiece_model.proto.
+Touvron et al., "LLaMA" (2023).
 """
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from bpe.merge import LONG, merge_long, merge_steps
+from bpe.merge import merged
 from bpe.pieces import Cut, Piece, Remembered, checked_ids, numbered, well_formed
+from bpe.protobuf import fields
 
 SPACE = "▁"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # a piece's type
@@ -119,14 +120,8 @@ class SentencePiece:
 
     def _cut(self, word: str) -> Cut:
         """Merge the characters of a word; what is no piece then is one character, and becomes its bytes."""
-        if len(word) >= LONG:
-            parts = merge_long(word, self._ranks)
-        else:
-            parts = list(word)
-            for _ in merge_steps(parts, self._ranks):
-                pass
         cut, start = [], 0
-        for part in parts:
+        for part in merged(word, self._ranks):
             end = start + len(part)
             id = self._ids.get(part)
             ids = [self._byte_ids[byte] for byte in part.encode()] if id is None else [id]
@@ -178,51 +173,6 @@ def _check_types(pieces: list[ModelPiece]) -> None:
 
 
 # -- tokenizer.model -------------------------------------------------------------------------------------------------
-
-
-def fields(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of the message data[begin:end]: (number, value, first, last), data[first:last] being its bytes.
-
-    A message is its fields, one after another. A field is a key, 8 * number + type, and then
-
-        type 0   a varint: 7 bits a byte, the lowest first; the high bit says that another byte follows
-        type 2   a length as a varint, then so many bytes: a string, or a message again
-        type 5   4 bytes (a float);   type 1   8 bytes
-
-    The value is that of a varint, and 0 for the other types. By hand: 08 AC 02 is field 1, type 0, and the number
-    0x2C + (0x02 << 7) = 300.
-
-    >>> list(fields(bytes.fromhex("08AC02 1203616263"), 0, 8))
-    [(1, 300, 1, 3), (2, 0, 5, 8)]
-    """
-    i = begin
-    while i < end:
-        at = i
-        key, i = _varint(data, i, end)
-        number, type = key >> 3, key & 7
-        if number == 0 or type not in (0, 1, 2, 5):
-            raise ValueError(f"byte {at}: a field with number {number} and type {type}, which is none: damaged")
-        first, value = i, 0
-        if type == 0:
-            value, i = _varint(data, i, end)
-        elif type == 2:
-            length, first = _varint(data, i, end)
-            i = first + length
-        else:
-            i += 4 if type == 5 else 8
-        if i > end:
-            raise ValueError(f"byte {at}: field {number} needs {i - first} bytes, {end - first} are left: cut short")
-        yield number, value, first, i
-
-
-def _varint(data: bytes, begin: int, end: int) -> tuple[int, int]:
-    value = 0
-    for i in range(begin, min(end, begin + 10)):
-        value |= (data[i] & 0x7F) << 7 * (i - begin)
-        if data[i] < 0x80:
-            return value, i + 1
-    reason = "cut short" if end < begin + 10 else "more than 10 bytes"
-    raise ValueError(f"byte {begin}: a number that does not end: {reason}")
 
 
 TRAINER, NORMALIZER, DENORMALIZER = 2, 3, 5  # fields of the model that hold settings; field 1 is a piece, many times

@@ -1,6 +1,6 @@
 """MiniLM's two tables, out of the small quantised model that `download_gpt2_vocab.py minilm` fetches (Apache-2.0).
 
-The model is a protocol buffer, as Llama's vocabulary is: bpe/sentencepiece.py reads the wire format of both.
+The model is a protocol buffer, as Llama's vocabulary is: bpe/protobuf.py reads the wire format of both.
 Source: onnx/onnx, onnx.proto.
 """
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bpe.sentencepiece import fields
+from bpe.protobuf import fields
 
 # field numbers: a model's graph, the graph's initialisers, and what a tensor is
 GRAPH, INITIALIZER = 7, 5
