@@ -172,8 +172,9 @@ def _factors(per_sample_weights: Any, ids: np.ndarray, weight: Any, mode: str) -
         return None
     if mode != "sum":
         raise NotImplementedError(f"per_sample_weights are for mode 'sum', where they are factors; got mode {mode!r}")
-    if not is_tensor(per_sample_weights) and not isinstance(per_sample_weights, np.ndarray):
-        per_sample_weights = np.asarray(per_sample_weights, weight.dtype)  # lists have no dtype of their own
+    if not is_tensor(per_sample_weights):  # a copy, kept for the way back; lists have no dtype of their own
+        dtype = None if isinstance(per_sample_weights, np.ndarray) else weight.dtype
+        per_sample_weights = np.array(per_sample_weights, dtype)
     factors = as_tensor(per_sample_weights)
     if factors.shape != ids.shape:
         raise OptionError(f"per_sample_weights must have the shape of the ids, {ids.shape}; got {factors.shape}")

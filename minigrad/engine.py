@@ -182,7 +182,11 @@ class Node:
         values["out"], values["extra"] = out.data, extra  # the array, not the tensor: the tensor holds this node
         used = [vjp[1] for parent, vjp in zip(self.parents, operation.vjps) if vjp and parent is not None]
         needed = {name for names in used for name in names}
-        # a tensor is kept with its version, so that a change in place between forward and backward is noticed
+        # a tensor is kept with its version, so that a change in place between forward and backward is noticed; nobody
+        # counts the changes of an array (or list), so what is kept of one is a copy
+        for name in needed.intersection(operation.inputs):
+            if isinstance(values[name], (np.ndarray, list)):
+                values[name] = np.array(values[name])
         self.saved: dict | None = {
             name: (value, value._version[0] if isinstance(value, _tensor) else None)
             for name, value in values.items() if name in needed

@@ -239,15 +239,15 @@ def matmul(a: Any, b: Any) -> Any:
 
     Raises ValueError for a 0-d operand or inner sizes that differ.
     """
-    if a.ndim == 0 or b.ndim == 0:
-        raise ValueError(f"matmul takes tensors of at least one dimension, got shapes {a.shape} and {b.shape}")
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        raise ValueError(f"matmul takes tensors of at least one dimension, got shapes {np.shape(a)} and {np.shape(b)}")
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         raise ValueError(f"matmul of {a.shape} and {b.shape}: inner sizes {a.shape[-1]} and {b.shape[-2:][0]} differ")
     if a.ndim == 1:
-        return index(matmul(index(a, key=None), b), key=(..., 0, slice(None)) if b.ndim > 1 else 0)
+        return index(matmul(a[None], b), key=(..., 0, slice(None)) if b.ndim > 1 else 0)
     if b.ndim == 1:
-        return index(matmul(a, index(b, key=(slice(None), None))), key=(..., 0))
+        return index(matmul(a, b[:, None]), key=(..., 0))
     if a.ndim > 2 and b.ndim == 2:  # (B, T, C) @ (C, V) as one product of (B*T, C), and one for the gradient of b
-        rows = matmul(reshape(a, to=(math.prod(a.shape[:-1]), a.shape[-1])), b)
+        rows = matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b)
         return reshape(rows, to=(*a.shape[:-1], b.shape[-1]))
     return _matmul(a, b)

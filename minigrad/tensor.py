@@ -9,7 +9,7 @@ import numpy as np
 
 from minigrad import ops
 from minigrad.conventions import holds_arrays, numpy_names, sizes_of
-from minigrad.engine import array_of, as_tensor, tensor_class
+from minigrad.engine import array_of, tensor_class
 from minigrad.gelu import gelu
 from minigrad.gradients import backward
 from minigrad.printing import tensor_text
@@ -197,13 +197,13 @@ class Tensor:
     def __mul__(self, other): return ops.mul(self, _operand(other))
     def __truediv__(self, other): return ops.div(self, _operand(other))
     def __pow__(self, other): return ops.power(self, _operand(other))
-    def __matmul__(self, other): return ops.matmul(self, as_tensor(_operand(other)))
+    def __matmul__(self, other): return ops.matmul(self, _operand(other))
     def __radd__(self, other): return ops.add(_operand(other), self)
     def __rsub__(self, other): return ops.sub(_operand(other), self)
     def __rmul__(self, other): return ops.mul(_operand(other), self)
     def __rtruediv__(self, other): return ops.div(_operand(other), self)
     def __rpow__(self, other): return ops.power(_operand(other), self)
-    def __rmatmul__(self, other): return ops.matmul(as_tensor(_operand(other)), self)
+    def __rmatmul__(self, other): return ops.matmul(_operand(other), self)
     def __neg__(self): return ops.neg(self)
     def __abs__(self): return ops.absolute(self)
 
@@ -218,7 +218,8 @@ class Tensor:
     def __getitem__(self, key: Any) -> Tensor:
         """NumPy's indexing; ids in `key` may be negative, unlike a lookup's. A cell read twice gets both gradients."""
         parts = key if isinstance(key, tuple) else (key,)
-        parts = tuple(array_of(p) if isinstance(p, (Tensor, list)) else p for p in parts)
+        # copies, kept for the way back: the caller's may change
+        parts = tuple(np.array(array_of(p)) if isinstance(p, (Tensor, list, np.ndarray)) else p for p in parts)
         parts = tuple(p.astype(int) if isinstance(p, np.ndarray) and p.size == 0 else p for p in parts)  # x[[]]
         return ops.index(self, key=parts if isinstance(key, tuple) else parts[0])
 

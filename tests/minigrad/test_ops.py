@@ -1,4 +1,5 @@
 """Every operation: first and second derivatives against finite differences, over shapes that are awkward."""
+import copy
 import math
 
 import numpy as np
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from minigrad import Tensor, erf, grad, gradcheck, gradgradcheck, maximum, ops, where
+from minigrad import Tensor, erf, functional, grad, gradcheck, gradgradcheck, maximum, ops, where
 from minigrad.rows import lookup, scatter_add
 
 SHAPES = {"0-d": (), "vector": (3,), "matrix": (2, 3), "empty": (0, 3), "with ones": (2, 1, 3)}
@@ -110,6 +111,45 @@ def test_a_cell_read_twice_gets_both_gradients_and_a_tensor_iterates_over_its_ro
     (x[[0, 0, 2]] * Tensor([1.0, 10.0, 100.0])).sum().backward()
     assert x.grad.tolist() == [11.0, 0.0, 100.0]
     assert [row.tolist() for row in Tensor([[1.0, 2.0], [3.0, 4.0]])] == [[1.0, 2.0], [3.0, 4.0]]
+
+
+KEYS = {
+    "ids": (np.array([0, 1]), lambda i: i), "list": ([0, 1], lambda i: i), "tensor": (Tensor([0, 1]), lambda i: i),
+    "mask": (np.array([True, True, False]), lambda i: i), "pair": (np.array([0, 1]), lambda i: (i, i)),
+    "slice and ids": (np.array([0, 1]), lambda i: (slice(1), i)), "0-d": (np.array(0), lambda i: i),
+}  # fmt: skip
+USES = {
+    "where": lambda x, c: where(c > 0, x, 5.0), "condition": lambda x, c: where(c, x, 5.0),
+    "mul": lambda x, c: x * c, "rmul": lambda x, c: c * x, "div": lambda x, c: x / c, "rdiv": lambda x, c: c / x,
+    "pow": lambda x, c: x ** c, "rpow": lambda x, c: c ** x, "maximum": lambda x, c: maximum(x, c),
+    "matmul": lambda x, c: x @ c, "rmatmul": lambda x, c: c @ x, "of a vector": lambda x, c: x @ c[0], "by a vector": lambda x, c: c[0] @ x,
+    "of many": lambda x, c: x.expand(2, 3, 3) @ c, "by many": lambda x, c: np.broadcast_to(c, (2, 3, 3)) @ x,
+    "layer_norm": lambda x, c: functional.layer_norm(x, 3, c[0], c[1]),
+    "bag": lambda x, c: functional.embedding_bag([[0, 1, 2]], x, mode="sum", per_sample_weights=c[:1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_what_a_tensor_was_indexed_with_may_change_before_the_gradient_goes_back(name):
+    (key, of), x = KEYS[name], leaf(away_from_ties((3, 3)))
+    expected = grad((x[of(key)] * x[of(key)]).sum(), x)[0].tolist()
+    changing = copy.deepcopy(key)
+    y = (x[of(changing)] * x[of(changing)]).sum()
+    if isinstance(changing, list):
+        changing[:] = [2, 2, 2]
+    else:
+        (changing.data if isinstance(changing, Tensor) else changing)[...] = 2
+    assert grad(y, x)[0].tolist() == expected
+
+
+@pytest.mark.parametrize("name", USES)
+def test_an_array_that_was_computed_with_may_change_before_the_gradient_goes_back(name):
+    x = leaf(away_from_ties((3, 3)))
+    constant = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 3.0], [1.0, 0.0, 2.0]])
+    expected = grad(USES[name](x, constant).sum(), x)[0].tolist()
+    y = USES[name](x, constant).sum()
+    constant[...] = 7
+    np.testing.assert_array_equal(grad(y, x)[0].tolist(), expected)
 
 
 @pytest.mark.parametrize("ids", [2, [1, 1, 2], [[0, 2], [2, 2]], np.zeros((0,), int), np.zeros((2, 0), np.int32)], ids=repr)
