@@ -63,8 +63,11 @@ class Optimizer:
         """The arrays of a parameter's shape that are kept from step to step; zeros at first."""
         return ()
 
-    def _rule(self, step: int, sparse: bool) -> Callable[..., None]:
-        """update(gradient, parameter, *remembered) for the step-th step: changes all but the gradient in place."""
+    def _rule(self, step: int, sparse: bool, first: bool) -> Callable[..., None]:
+        """update(gradient, parameter, *remembered) for the step-th step: changes all but the gradient in place.
+
+        first: nothing was remembered before this step.
+        """
         raise NotImplementedError
 
     def zero_grad(self) -> None:
@@ -87,18 +90,20 @@ class Optimizer:
             if p.grad is None:
                 continue
             self.steps[i] += 1
+            sparse = isinstance(p.grad, RowSparse)
+            rule = self._rule(self.steps[i], sparse, first=not self.state[i])
             for name in self.remembers:
                 if name not in self.state[i]:
                     self.state[i][name] = np.zeros_like(p.data)
             arrays = [p.data, *(self.state[i][name] for name in self.remembers)]
-            if isinstance(p.grad, RowSparse):
-                self._step_rows(p.grad, arrays, self.steps[i])
+            if sparse:
+                self._step_rows(rule, p.grad, arrays)
             else:
-                _over_blocks(self._rule(self.steps[i], sparse=False), [p.grad.data, *arrays])
+                _over_blocks(rule, [p.grad.data, *arrays])
             p._changed()
 
-    def _step_rows(self, grad: RowSparse, arrays: list[np.ndarray], step: int) -> None:
-        _over_rows(self._rule(step, sparse=True), grad, arrays)
+    def _step_rows(self, rule: Callable[..., None], grad: RowSparse, arrays: list[np.ndarray]) -> None:
+        _over_rows(rule, grad, arrays)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """All that the next step depends on, by name: what np.savez(path, **state) writes and np.load reads.
@@ -108,7 +113,7 @@ class Optimizer:
         """
         state = {name: np.array(getattr(self, name)) for name in self.options}
         for i, (step, remembered) in enumerate(zip(self.steps, self.state)):
-            if step:
+            if step and remembered.keys() >= set(self.remembers):  # momentum set since has no buffer yet
                 state[f"{i}.step"] = np.array(step)
                 state.update({f"{i}.{name}": remembered[name] for name in self.remembers})
         return state
@@ -192,9 +197,9 @@ class SGD(Optimizer):
     def remembers(self) -> tuple[str, ...]:
         return ("momentum_buffer",) if self.momentum else ()
 
-    def _rule(self, step: int, sparse: bool) -> Callable[..., None]:
+    def _rule(self, step: int, sparse: bool, first: bool) -> Callable[..., None]:
         lr, momentum, decay = float(self.lr), float(self.momentum), float(self.weight_decay)
-        taken = 1 - float(self.dampening) if step > 1 else 1
+        taken = 1 if first else 1 - float(self.dampening)
 
         def update(g, p, buffer=None):
             if decay:
@@ -207,11 +212,11 @@ class SGD(Optimizer):
 
         return update
 
-    def _step_rows(self, grad: RowSparse, arrays: list[np.ndarray], step: int) -> None:
+    def _step_rows(self, rule: Callable[..., None], grad: RowSparse, arrays: list[np.ndarray]) -> None:
         if self.remembers:
-            _over_blocks(self._rule(step, sparse=False), [grad.to_dense().data, *arrays])
+            _over_blocks(rule, [grad.to_dense().data, *arrays])
         else:
-            super()._step_rows(grad, arrays, step)
+            super()._step_rows(rule, grad, arrays)
 
 
 class Adam(Optimizer):
@@ -262,7 +267,7 @@ class Adam(Optimizer):
     def remembers(self) -> tuple[str, ...]:
         return "exp_avg", "exp_avg_sq"
 
-    def _rule(self, step: int, sparse: bool) -> Callable[..., None]:
+    def _rule(self, step: int, sparse: bool, first: bool) -> Callable[..., None]:
         beta1, beta2 = map(float, self.betas)
         decay, shrink = float(self.weight_decay), 1 - float(self.lr) * float(self.weight_decay)
         size = float(self.lr) / (1 - beta1 ** step)

@@ -189,6 +189,31 @@ def test_options_may_change_between_steps():
     assert p.data.tolist() == [1 - 0.5 - 0.25 - 0.25 * 1.5]
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_first_gradient_with_momentum_is_not_damped_whenever_the_momentum_is_set(sparse):
+    p = leaf([[1.0]])
+    sgd = SGD([p], lr=0.1)
+
+    def step(optimizer, p):
+        p.grad = RowSparse([0], np.ones((1, 1), np.float32), (1, 1)) if sparse else Tensor([[1.0]])
+        optimizer.step()
+
+    step(sgd, p)
+    sgd.momentum, sgd.dampening = 0.9, 0.5
+    q = leaf(p.data)
+    resumed = SGD([q])
+    resumed.load_state_dict(sgd.state_dict())  # taken when there is momentum, and no buffer yet
+    for optimizer, x in ((sgd, p), (resumed, q)):
+        step(optimizer, x)
+        np.testing.assert_allclose(x.data, [[0.8]], rtol=1e-6)
+        optimizer.momentum = 0
+        step(optimizer, x)
+        np.testing.assert_allclose(x.data, [[0.7]], rtol=1e-6)
+        optimizer.momentum = 0.9
+        step(optimizer, x)  # along 0.9 * 1 + 0.5 * 1: the buffer was there all the time
+        np.testing.assert_allclose(x.data, [[0.56]], rtol=1e-6)
+
+
 def test_a_state_that_does_not_fit_changes_nothing():
     p = leaf(np.ones((2, 2)))
     p.grad = Tensor(np.ones((2, 2)))

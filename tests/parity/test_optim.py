@@ -65,6 +65,18 @@ def test_a_hundred_row_sparse_steps(torch, name, options, dtype):
         close(ours.state[0]["exp_avg_sq"], theirs.state[tp]["exp_avg_sq"], dtype)
 
 
+def test_momentum_and_dampening_set_between_steps(torch):
+    p, tp = Tensor([1.0], requires_grad=True), torch.tensor([1.0], requires_grad=True)
+    ours, theirs = SGD([p], lr=0.1), torch.optim.SGD([tp], lr=0.1)
+    for momentum, dampening in [(0, 0), (0.9, 0.5), (0.9, 0.5), (0, 0.5), (0.5, 0.25), (0.5, 0)]:
+        ours.momentum, ours.dampening = momentum, dampening
+        theirs.param_groups[0].update(momentum=momentum, dampening=dampening)
+        p.grad, tp.grad = Tensor([1.0]), torch.tensor([1.0])
+        ours.step()
+        theirs.step()
+        close(p.data, tp, "float32")
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_a_tied_table_learns_as_in_torch(torch, name):
     rng = np.random.default_rng(0)
