@@ -19,15 +19,13 @@ from bpe.bulk import BulkEncoder, gather
 from bpe.decoding import StreamDecoder, TokenBytes, as_id, as_ids, bytes_by_id, with_offsets
 from bpe.explain import Explanation, explain_piece
 from bpe.merge import merge
+from bpe.pieces import Piece, Remembered, well_formed
 from bpe.saving import save_vocabulary
 from bpe.special import Special
 from bpe.split import GPT2_PATTERN, GPT2_SPELLINGS, matcher, repair_surrogates, repaired, split
 from bpe.unstable import completions, stable_length
 
 Tokens = Sequence[int] | npt.NDArray[np.integer[Any]]
-
-CACHED_PIECES = 1 << 16  # pieces that the cache of the short road holds at most, and
-CACHED_LENGTH = 64  # the longest it takes, in characters
 
 LONG_TEXT = 1 << 12  # characters from which a text takes the long road
 
@@ -79,7 +77,7 @@ class Encoding:
             )
         self._special_ids = frozenset(special_tokens.values())
         self._split = split if self.has_gpt2_pattern else matcher(pat_str)
-        self._cache: dict[str, list[int]] = {}
+        self._ids_of = Remembered(lambda piece: _ids_of_piece(piece.encode(), mergeable_ranks))
         self._in_order: list[bytes] = []  # the tokens sorted, once they are needed
         self._bulk: BulkEncoder | None = None  # made when a long text comes
         self._has_bulk = self.has_gpt2_pattern and all(bytes([byte]) in mergeable_ranks for byte in range(256))
@@ -231,13 +229,8 @@ class Encoding:
         if not unstable:
             return ids, []
         self._in_order = self._in_order or self.token_byte_values()
-        try:
-            ways = completions(
-                unstable, self._split, self._mergeable_ranks, self._token_bytes.bytes_of, self._in_order
-            )
-        except KeyError as missing:
-            raise self._no_token(missing) from None
-        return ids[:stay], ways
+        bytes_of = self._token_bytes.bytes_of
+        return ids[:stay], completions(unstable, self._split, self._mergeable_ranks, bytes_of, self._in_order)
 
     def encode_bytes(self, data: bytes) -> list[int]:
         r"""The ids of bytes, with special tokens read as any other text; `decode_bytes` gives the same bytes again.
@@ -255,7 +248,7 @@ class Encoding:
         except UnicodeDecodeError as error:
             ids, stay = self._encode_stable(data[: error.start].decode(), frozenset())
             rest = self.decode_bytes(ids[stay:]) + data[error.start :]
-            return ids[:stay] + self._encode_single_piece(rest)
+            return ids[:stay] + _ids_of_piece(rest, self._mergeable_ranks)
 
     _encode_bytes = encode_bytes  # its name in tiktoken
 
@@ -265,7 +258,7 @@ class Encoding:
         last: list[int] = []  # the ids of the last piece; none when a special token is last
         for part, special_id in special.parts(text, self._special_tokens, allowed):
             for piece in self._split(part):
-                last = self._encode_piece(piece)
+                last = self._ids_of[piece]
                 ids += last
             if special_id is not None:
                 last = []
@@ -341,15 +334,34 @@ class Encoding:
         explained = []
         for part, special_id in special.parts(repaired(text), self._special_tokens, allowed):
             for piece in self._split(part):
-                explained.append(explain_piece(piece, self._mergeable_ranks, self._encode_single_piece(piece)))
+                explained.append(explain_piece(piece, self._mergeable_ranks, self._ids_of[piece][:]))
             if special_id is not None:
                 token = self._token_bytes.one(special_id)
                 explained.append(Explanation(token.decode(), token, [], [special_id]))
         return explained
 
+    def tokens(self, text: str, *, allowed_special: Special = frozenset()) -> list[Piece]:
+        """The tokens of `text`, each with its id and the characters whose bytes it holds; see `bpe.pieces`.
+
+        Special tokens in the text are text, but for those in `allowed_special`.
+
+        >>> from bpe import get_encoding
+        >>> [(piece.bytes, piece.start, piece.end) for piece in get_encoding("gpt2").tokens("Hi 🤷")]
+        [(b'Hi', 0, 2), (b' \xf0\x9f', 2, 4), (b'\xa4', 3, 4), (b'\xb7', 3, 4)]
+        """
+        clean, origin = well_formed(text)
+        character_of = [i for i, character in enumerate(clean) for _ in character.encode()]  # of each byte
+        pieces, begin = [], 0
+        for id in self.encode(clean, allowed_special=allowed_special, disallowed_special=()):
+            held = self._token_bytes.one(id)
+            first, last = character_of[begin], character_of[begin + len(held) - 1]
+            pieces.append(Piece(id, held.decode("utf-8", "replace"), held, origin[first], origin[last + 1]))
+            begin += len(held)
+        return pieces
+
     def clear_cache(self) -> None:
         """Forget the pieces met so far. What is kept of them is bounded, so this is for measuring, mostly."""
-        self._cache.clear()
+        self._ids_of.clear()
         self._bulk = None
 
     # The two roads
@@ -361,19 +373,10 @@ class Encoding:
             return self._encode_pieces(repair_surrogates(text))
 
     def _encode_pieces(self, text: str) -> list[int]:
-        cache = self._cache
+        known = self._ids_of
         ids: list[int] = []
         for piece in self._split(text):
-            known = cache.get(piece)
-            ids += self._encode_piece(piece) if known is None else known
-        return ids
-
-    def _encode_piece(self, piece: str) -> list[int]:
-        ids = self._encode_single_piece(piece.encode())
-        if len(piece) <= CACHED_LENGTH:
-            if len(self._cache) >= CACHED_PIECES:
-                self._cache.clear()
-            self._cache[piece] = ids
+            ids += known[piece]
         return ids
 
     def _encode_parts(self, text: str, allowed: frozenset[str]) -> Iterator[npt.NDArray[np.uint32]]:
@@ -397,21 +400,6 @@ class Encoding:
     def _bulk_encoder(self) -> BulkEncoder:
         bulk = self._bulk = self._bulk or BulkEncoder(self._mergeable_ranks)
         return bulk
-
-    def _encode_single_piece(self, piece: str | bytes) -> list[int]:
-        """The ids of bytes that are taken as one piece."""
-        if isinstance(piece, str):
-            piece = piece.encode()
-        whole = self._mergeable_ranks.get(piece)
-        if whole is not None:
-            return [whole]
-        try:
-            return merge(piece, self._mergeable_ranks) if piece else []
-        except KeyError as missing:
-            raise self._no_token(missing) from None
-
-    def _no_token(self, missing: KeyError) -> KeyError:
-        return KeyError(f"the vocabulary of {self!r} has no token for the byte {missing}")
 
     def _check(
         self, text: str, allowed_special: Special = frozenset(), disallowed_special: Special = "all"
@@ -520,6 +508,12 @@ class Encoding:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _ids_of_piece(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
+    """The ids of bytes that are taken as one piece."""
+    whole = ranks.get(piece)
+    return merge(piece, ranks) if whole is None else [whole]
 
 
 def _plain(ids: Mapping[Any, Any], kind: type) -> dict[Any, int]:

@@ -24,13 +24,16 @@ NO_TOKEN = 1 << 32  # a rank above every id
 
 
 def merge(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
-    """The ids of `piece`, at least one byte; KeyError when a byte that stays single is not in `ranks`.
+    """The ids of `piece`; KeyError when a byte that stays single is not in `ranks`.
 
     >>> ranks = {b"a": 97, b"b": 98, b"c": 99, b"ab": 256, b"bc": 257, b"abc": 258}
     >>> merge(b"abcbc", ranks)
     [258, 257]
     """
-    return [ranks[part] for part in merged(piece, ranks)]
+    try:
+        return [ranks[part] for part in merged(piece, ranks)]
+    except KeyError as missing:
+        raise KeyError(f"the vocabulary has no token for the byte {missing}") from None
 
 
 def merged(piece: AnyStr, ranks: Mapping[AnyStr, int]) -> list[AnyStr]:

@@ -22,12 +22,11 @@ as its span, since there is no half of a character to point at.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from bpe.encoding import Encoding
-from bpe.special import Special
 from bpe.split import repaired
 
+T = TypeVar("T")
 Cut = list[tuple[int, int, int]]  # of a word: the id, start and end of each piece, in characters of the word
 
 
@@ -103,8 +102,8 @@ def numbered(vocabulary: Iterable[str], place: Callable[[int], str]) -> dict[str
     return ids
 
 
-class Remembered(dict[str, Cut]):
-    """The cuts of words by a function, remembered: of at most `WORDS` words, and none of more than `LENGTH` characters.
+class Remembered(dict[str, T]):
+    """What a function makes of words, remembered: of at most `WORDS` words, and none of more than `LENGTH` characters.
 
     >>> cuts = Remembered(lambda word: [(7, 0, len(word))])
     >>> cuts["hello"]
@@ -114,33 +113,13 @@ class Remembered(dict[str, Cut]):
     WORDS = 1 << 16
     LENGTH = 64
 
-    def __init__(self, cut: Callable[[str], Cut]) -> None:
-        self._cut = cut
+    def __init__(self, make: Callable[[str], T]) -> None:
+        self._make = make
 
-    def __missing__(self, word: str) -> Cut:
-        cut = self._cut(word)
+    def __missing__(self, word: str) -> T:
+        made = self._make(word)
         if len(word) <= self.LENGTH:
             if len(self) >= self.WORDS:
                 self.clear()
-            self[word] = cut
-        return cut
-
-
-def tokens(encoding: Encoding, text: str, *, allowed_special: Special = frozenset()) -> list[Piece]:
-    """The pieces of `text` by a byte-level encoding, GPT-2's for one, with the characters whose bytes they hold.
-
-    Special tokens in the text are text, but for those in `allowed_special`.
-
-    >>> from bpe import get_encoding
-    >>> [(piece.bytes, piece.start, piece.end) for piece in tokens(get_encoding("gpt2"), "Hi 🤷")]
-    [(b'Hi', 0, 2), (b' \xf0\x9f', 2, 4), (b'\xa4', 3, 4), (b'\xb7', 3, 4)]
-    """
-    clean, origin = well_formed(text)
-    character_of = [i for i, character in enumerate(clean) for _ in character.encode()]  # of each byte
-    pieces, begin = [], 0
-    for id in encoding.encode(clean, allowed_special=allowed_special, disallowed_special=()):
-        held = encoding.decode_bytes([id])
-        first, last = character_of[begin], character_of[begin + len(held) - 1]
-        pieces.append(Piece(id, held.decode("utf-8", "replace"), held, origin[first], origin[last + 1]))
-        begin += len(held)
-    return pieces
+            self[word] = made
+        return made

@@ -79,7 +79,7 @@ class GPT2(Column):
         return self.tokenizer.encode(text, allowed_special="all" if specials else (), disallowed_special=())
 
     def pieces(self, text: str, specials: bool) -> list[Piece]:
-        return pieces.tokens(self.tokenizer, text, allowed_special="all" if specials else ())
+        return self.tokenizer.tokens(text, allowed_special="all" if specials else ())
 
     def shown(self, piece: Piece) -> str:  # the vocabulary writes bytes as letters of its own: " the" is "Ġthe"
         return colours.visible(piece.bytes)

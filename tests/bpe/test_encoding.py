@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe import Encoding, bulk, encoding
+from bpe.pieces import Remembered
 from bpe.split import GPT2_PATTERN, repair_surrogates
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "cases" / "ids.jsonl").read_text("utf-8").splitlines()]
@@ -281,15 +282,15 @@ def test_special_tokens_are_named_by_strings(gpt2, which):
 
 
 def test_the_cache_is_bounded_and_can_be_cleared(gpt2, monkeypatch):
-    monkeypatch.setattr(encoding, "CACHED_PIECES", 100)
+    monkeypatch.setattr(Remembered, "WORDS", 100)
     enc = make()
     for i in range(1000):
         assert enc.encode(f"word{i}") == list(f"word{i}".encode())
-        assert len(enc._cache) <= 100
+        assert len(enc._ids_of) <= 100
     assert enc.encode("x" * 10_000) == [120] * 10_000
-    assert max(map(len, enc._cache)) <= encoding.CACHED_LENGTH
+    assert max(map(len, enc._ids_of)) <= Remembered.LENGTH
     enc.clear_cache()
-    assert not enc._cache
+    assert not enc._ids_of
     assert enc.encode("word1") == list(b"word1")
 
 
