@@ -131,6 +131,9 @@ def _separate_contractions(stand_ins: npt.NDArray[np.uint8], starts: npt.NDArray
     starts[apostrophes[two] + 3] = True
 
 
+LOOK = 1 << 12  # characters, back from where a block should end, in which the beginning of a piece is looked for
+
+
 def blocks(text: str, size: int = 1 << 18) -> Iterator[str]:
     """Cut a long text into blocks of about `size` characters whose pieces, one after another, are the text's.
 
@@ -150,13 +153,13 @@ def blocks(text: str, size: int = 1 << 18) -> Iterator[str]:
         begin = end
 
 
-def _certain_start(text: str, begin: int, end: int, look: int = 4096) -> int:
-    """The last index, at most `end`, at which a piece begins for certain; 0 if `look` characters have none.
+def _certain_start(text: str, begin: int, end: int) -> int:
+    """The last index, at most `end`, at which a piece begins for certain; 0 if `LOOK` characters have none.
 
     That is where the kind changes, after a character that is not whitespace, unless a contraction may be there.
     Surrogates count for no kind: two of them may be repaired into one letter.
     """
-    for i in range(end, max(begin, end - look), -1):
+    for i in range(end, max(begin, end - LOOK), -1):
         before, kind = (KINDS[ord(STAND_INS[ord(c)])] for c in text[i - 1 : i + 1])
         contraction = text[i - 1] == "'" and kind == LETTER
         if kind != before > OTHER_WHITESPACE and not contraction and not SURROGATE.search(text, i - 1, i + 1):
