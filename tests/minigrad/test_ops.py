@@ -211,7 +211,8 @@ def test_the_gradient_of_a_maximum_that_is_nan_goes_to_the_nan(name):
     rows = [[1, math.nan, math.nan], [3, 5, 4] if name == "max" else [5, 3, 4]]
     assert gradient(lambda x: getattr(x, name)(1), rows, [1, 10]) == [[0, 1, 0], [0, 10, 0]]  # the first, as of equals
     assert gradient(lambda x: getattr(x, name)(), rows, 1) == [[0, 0.5, 0.5], [0, 0, 0]]
-    assert gradient(lambda x: getattr(x, name)((0, 1)), rows, 1) == [[0, 0.5, 0.5], [0, 0, 0]]
+    np.testing.assert_equal(gradient(lambda x: getattr(x, name)((0, 1)), rows, 1), [[math.nan] * 3] * 2)  # as torch's amax
+    np.testing.assert_equal(gradient(lambda x: getattr(x, name)((1,)), rows, [1, 10]), [[math.nan] * 3, [0, 10, 0]])
     x, y = (Tensor([math.nan, 1.0], requires_grad=True) for _ in range(2))
     assert [g.tolist() for g in grad(maximum(x, y * 0).sum(), [x, y])] == [[1, 1], [0, 0]]
 
@@ -223,6 +224,8 @@ def test_a_gradient_that_is_not_finite_reaches_only_what_was_chosen(wild):
     np.testing.assert_equal(gradient(lambda x: x.max(), [1, 2, 0], wild), [0, wild, 0])
     np.testing.assert_equal(gradient(lambda x: x.min(0), [1, 2, 0], wild), [0, 0, wild])
     np.testing.assert_equal(gradient(lambda x: maximum(x, 1), [0, 2], [wild, wild]), [0, wild])
+    for form in ("none", "tanh"):
+        np.testing.assert_equal(gradient(lambda x, form=form: x.gelu(form), [-1, 0, 2], [wild] * 3), [-wild, wild, wild])
     np.testing.assert_equal(gradient(lambda x: x ** 0, [0, 2], [wild, wild]), [0, 0])
 
 
