@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.engine import as_tensor, is_tensor, operation
-from minigrad.ids import IdTypeError, checked_ids
+from minigrad.ids import checked_ids, integers
 from minigrad.lookup_options import OptionError, checked_padding, lookup_with_options, renormalise
 from minigrad.ops import index, place, reshape
 from minigrad.rows import scatter_add
@@ -125,7 +125,7 @@ def bag_of_each(ids: np.ndarray, offsets: Any, include_last_offset: bool) -> tup
         raise OptionError(f"ids must be (B, T), a bag a row, or (N,) with offsets; got shape {ids.shape}")
     if offsets is None:
         raise OptionError(f"ids of shape {ids.shape} need offsets, the places where bags begin; got None")
-    edges = _checked_edges(ids, np.asarray(offsets), include_last_offset)
+    edges = _checked_edges(ids, integers(offsets, "offsets", f"0 to {len(ids)}"), include_last_offset)
     return np.repeat(np.arange(len(edges) - 1), np.diff(edges)), len(edges) - 1
 
 
@@ -134,8 +134,6 @@ def _checked_edges(ids: np.ndarray, offsets: np.ndarray, include_last_offset: bo
     count = len(ids)
     if offsets.ndim != 1:
         raise OptionError(f"offsets must be (B,), the places where bags begin; got shape {offsets.shape}")
-    if offsets.dtype.kind not in "iu" and offsets.size:
-        raise IdTypeError(f"offsets must be integers, got {offsets.dtype}, the first is {offsets[0]!r}")
     outside = np.flatnonzero((offsets < 0) | (offsets > count))
     if outside.size:
         n = outside[0]

@@ -42,8 +42,9 @@ def embedding(
     max_norm: before they are read, the rows looked up whose norm is greater are scaled to it, *in place, in weight*;
         the gradient knows nothing of this. norm_type: which norm, the p of (sum of |x|^p)^(1/p).
     scale_grad_by_freq: each id's gradient is divided by how often the id stands in `ids`.
-    sparse: the gradient stays a RowSparse in `weight.grad`, one row a lookup, instead of a (V, C) table. Given to
-        backward() directly on the result, a gradient's own memory becomes these rows, as in torch.
+    sparse: the gradient stays a RowSparse in `weight.grad`, one row a lookup, instead of a (V, C) table. Note: with
+        `embedding(...).backward(gradient)` the rows of `weight.grad` are `gradient`'s own memory, not a copy, as in
+        torch.
 
     Raises IdTypeError for ids that are no integers; IndexError for one out of range, with the id, its position and
     the range; OptionError for an option that is out of range. The table is untouched then.

@@ -26,19 +26,35 @@ def checked_ids(ids: Any, num_rows: int | None = None) -> np.ndarray:
         ...
     IndexError: id 3 at position 1 is out of range: a table of 3 rows takes ids 0 to 2
     """
-    array = array_of(ids)
-    if array.size == 0 and isinstance(ids, (list, tuple)):
-        array = array.astype(np.int64)  # an empty list has no type of its own
-    if array.dtype.kind not in "iu":
-        first = f", the first is {array.flat[0]!r}" if array.size else ""
-        valid = "and more" if num_rows is None else f"to {num_rows - 1}"
-        raise IdTypeError(f"ids must be integers, got {array.dtype} of shape {array.shape}{first}; valid are 0 {valid}")
+    array = integers(ids, "ids", "0 and more" if num_rows is None else f"0 to {num_rows - 1}")
     limit = float("inf") if num_rows is None else num_rows
     if array.size and (array.min() < 0 or array.max() >= limit):
-        place = np.unravel_index(np.argmax((array < 0) | (array >= limit)), array.shape)
-        where = f" at position {place[0] if len(place) == 1 else tuple(map(int, place))}" if place else ""
+        first = first_of(array, (array < 0) | (array >= limit))
         if num_rows is None:
-            raise IndexError(f"id {array[place]}{where} is out of range: ids are 0 or more")
+            raise IndexError(f"id {first} is out of range: ids are 0 or more")
         valid = f"takes ids 0 to {num_rows - 1}" if num_rows else "takes no id"
-        raise IndexError(f"id {array[place]}{where} is out of range: a table of {num_rows} rows {valid}")
+        raise IndexError(f"id {first} is out of range: a table of {num_rows} rows {valid}")
     return array
+
+
+def integers(values: Any, name: str, valid: str) -> np.ndarray:
+    """`values` as an array; IdTypeError, with what would have been `valid`, if they are no integers."""
+    array = array_of(values)
+    if array.size == 0 and isinstance(values, (list, tuple)):
+        array = array.astype(np.int64)  # an empty list has no type of its own
+    if array.dtype.kind not in "iu":
+        got = f"{array.dtype} of shape {array.shape}" + (f", the first is {array.flat[0]!r}" if array.size else "")
+        raise IdTypeError(f"{name} must be integers, got {got}; valid are {valid}")
+    return array
+
+
+def first_of(array: np.ndarray, bad: np.ndarray) -> str:
+    """The first bad one and its position, for a message.
+
+    >>> first_of(np.array([[1, 2], [3, 4]]), np.array([[False, False], [True, True]]))
+    '3 at position (1, 0)'
+    """
+    place = np.unravel_index(np.argmax(bad), bad.shape)
+    if not place:
+        return f"{array}"
+    return f"{array[place]} at position {place[0] if len(place) == 1 else tuple(map(int, place))}"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from minigrad.conventions import axes
-from minigrad.engine import array_of, as_tensor, operation
-from minigrad.ids import IdTypeError
+from minigrad.engine import as_tensor, operation
+from minigrad.ids import first_of, integers
 from minigrad.ops import exp, index, permute, reduce_sum, reshape, where
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -106,11 +106,7 @@ def cross_entropy(
     losses = -index(log_p, key=(np.arange(targets.size), targets.reshape(-1)))
     if label_smoothing:
         losses = (1 - label_smoothing) * losses - label_smoothing * log_p.mean(1)
-    return reduced(reshape(losses, to=shape), kept, reduction)
-
-
-def reduced(losses: Any, kept: np.ndarray, reduction: str) -> Any:
-    """The losses, or their sum or mean, with a loss of 0 where `kept` is False."""
+    losses = reshape(losses, to=shape)
     if not kept.all():
         losses = where(kept, losses, 0.0)  # not * kept: an ignored loss may be inf, and inf * 0 is nan
     if reduction == "none":
@@ -129,21 +125,15 @@ def checked_targets(targets: Any, num_classes: int, ignore_index: int) -> tuple[
         ...
     IndexError: target 3 at position 1 is out of range: 3 classes take targets 0 to 2, and -100 for none
     """
-    array = array_of(targets)
-    if array.size == 0 and isinstance(targets, (list, tuple)):
-        array = array.astype(np.int64)  # an empty list has no type of its own
-    if array.dtype.kind not in "iu":
-        raise IdTypeError(f"targets must be integers, got {array.dtype} of shape {array.shape}")
+    array = integers(targets, "targets", f"0 to {num_classes - 1}, and {ignore_index} for none")
     if isinstance(ignore_index, (bool, np.bool_)) or not hasattr(ignore_index, "__index__"):
         raise TypeError(f"ignore_index must be an integer, got {ignore_index!r}")
     kept = np.asarray(array != ignore_index)
     bad = kept & ((array < 0) | (array >= num_classes))
     if bad.any():
-        place = np.unravel_index(np.argmax(bad), bad.shape)
-        where_ = f" at position {place[0] if len(place) == 1 else tuple(map(int, place))}" if place else ""
         valid = f"take targets 0 to {num_classes - 1}, and" if num_classes else "take no target but"
         raise IndexError(
-            f"target {array[place]}{where_} is out of range: {num_classes} classes {valid} {ignore_index} for none"
+            f"target {first_of(array, bad)} is out of range: {num_classes} classes {valid} {ignore_index} for none"
         )
     return np.where(kept, array, 0).astype(np.intp), kept
 

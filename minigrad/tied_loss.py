@@ -1,13 +1,12 @@
 """linear_cross_entropy: the loss of a language model's last layer, without ever holding its (N, V) logits.
 
 With N = 2,048 tokens and GPT-2's V = 50,257 the logits are 400 MB, and their gradient as much again. Here a few hundred
-tokens go through at a time: their logits, their loss and their share of the gradient, then the same memory serves
-the next. (The idea: Liger's FusedLinearCrossEntropy, Hsu and others, arXiv 2410.10989.)
+tokens, a chunk, go through at a time: their logits, their loss and their share of the gradient, then the same memory
+serves the next. (The idea: Liger's FusedLinearCrossEntropy, Hsu and others, arXiv 2410.10989.)
 
-Those logits still outgrow the caches, so all that can be done to a block of them is done while it is there: twice they
-are gone through (or thrice, where their maximum must be known), a block of columns (of the vocabulary) at a time, first
-from products to exponentials and their sums, then, with the sums known, to both gradients. A block's logits stand
-together, not among others of their rows: matrix products are quicker with them. Threads take different columns.
+A chunk's logits are worked through in blocks of columns (of the vocabulary) that fit the caches, in two passes (three
+if the maximum must be found first): the first makes the exponentials and their sums, the second, which needs the sums,
+both gradients. Each block's logits lie together in memory, for quick products; threads take different columns.
 """
 from __future__ import annotations
 

@@ -152,7 +152,8 @@ def test_empty_batches():
 @pytest.mark.parametrize("error, message, arguments", [
     (IndexError, "target 3 at position 1 is out of range: 3 classes take targets 0 to 2, and -100 for none", {"targets": [0, 3]}),
     (IndexError, "target -1 at position 0", {"targets": [-1, 0]}),
-    (IdTypeError, "targets must be integers, got float64", {"targets": [0.0, 1.0]}),
+    (IdTypeError, r"targets must be integers, got float64 of shape \(2,\), the first is .*0.5.*; valid are 0 to 2, and -100 for none",
+     {"targets": [0.5, 1.0]}),
     (IdTypeError, "targets must be integers, got bool", {"targets": [True, False]}),
     (ValueError, r"need targets of shape \(2,\), got \(3,\)", {"targets": [0, 1, 2]}),
     (ValueError, "'avg' is not a valid value for reduction: choose from none, mean, sum", {"reduction": "avg"}),
