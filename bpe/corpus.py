@@ -194,6 +194,8 @@ class CorpusEncoder:
                 names = ", ".join(map(repr, record)) or "none"
                 reason = f"field {field!r} is {found}, not a string" if found else f"no field {field!r}; it has {names}"
                 if found == "str":
+                    if self.settings.errors == "strict":
+                        record[field].encode()  # an error for half of a pair of surrogates, which is no character
                     return repaired(record[field])
         except (ValueError, RecursionError) as error:
             reason = str(error)

@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("python -m embedding: interrupted", file=sys.stderr)
         return 130
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
         parser.error(str(error))
     except BrokenPipeError:  # the reader, `head` perhaps, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

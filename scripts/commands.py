@@ -1,5 +1,6 @@
 """What scripts do alike: how they fail and end, which paths they take, how many cores they find."""
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -18,16 +19,18 @@ def run(main: Callable[[], int]) -> None:
     """
     try:
         try:
+            if sys.stdout is None:  # Python's word for a closed one, as after >&-
+                raise OSError(errno.EBADF, "it is closed")
             status = main()
-            if sys.stdout:
-                sys.stdout.flush()
+            sys.stdout.flush()
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is to end, and with the right status
     except KeyboardInterrupt:
         print(f"{Path(sys.argv[0]).name}: interrupted", file=sys.stderr)
         status = 130
     except OSError as error:  # of standard output: all others are for main to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the end of Python would try it again
+        if sys.stdout:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the end of Python would try it again
         status = 0 if isinstance(error, BrokenPipeError) else 1
         if status:
             print(f"{Path(sys.argv[0]).name}: standard output: {error.strerror}", file=sys.stderr)
@@ -39,6 +42,13 @@ def path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(text)
+
+
+def folder(text: str) -> Path:
+    """argparse's type for a folder that is there, or is to be made."""
+    if path(text).exists() and not path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a file, where a folder is asked for")
+    return path(text)
 
 
 def cores() -> int:

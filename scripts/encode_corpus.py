@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import hashlib
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -82,8 +83,7 @@ def begin(output: Output, plan: dict[str, Any], work: Iterator[tasks.Task], resu
         if foreign:
             raise Failed(f"{output.folder} holds {foreign[0]}, which is not of this run: it would be written over")
     elif output.has(output.MANIFEST):
-        example = {"settings": {}, "inputs": [{"path": "", "bytes": 0}], "failed": {}, "splits": output.summary()}
-        manifest = output.read(output.MANIFEST, example)
+        manifest = output.read_manifest()
         demand_same(plan["settings"], manifest["settings"], output.folder)
         sizes = [[file["path"], 0 if file["path"] == STDIN else file["bytes"]] for file in manifest["inputs"]]
         demand_same_inputs([[path, size] for path, _, size, *_ in plan["inputs"]], sizes, output.folder)
@@ -225,9 +225,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("encode_corpus.py", None, __doc__, EXAMPLES, formatter_class=layout)
     add = parser.add_argument
     add("inputs", nargs="+", metavar="INPUT", help="what to encode, in this order")
-    add("--out", type=commands.path, required=True, metavar="DIR", help="where the token files go")
+    add("--out", type=commands.folder, required=True, metavar="DIR", help="where the token files go")
     add("--documents", choices=("file", "line", "jsonl"), default="file", help="what one is (default %(default)s)")
-    add("--separator", metavar="TEXT", help=r"documents are what is between these (\n, \t: as in C)")
+    add("--separator", metavar="TEXT", help=r"documents are what is between these (\n \r \t \\: as in C)")
     add("--field", default="text", metavar="NAME", help="of the objects in a .jsonl file (default %(default)s)")
     add("--eot", choices=("end", "start"), default="end", help="where <|endoftext|> stands (default %(default)s)")
     add("--format", choices=tuple(HEADER_BYTES), default="nanogpt", help="plain uint16, or with llm.c's header")
@@ -239,14 +239,20 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--workers", type=int, default=commands.cores(), metavar="N", help="processes (%(default)s)")
     who.add_argument("--dask", metavar="ADDRESS", help="of a scheduler, whose workers have this project installed")
-    add("--vocab", type=commands.path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (GPT-2's)")
+    add("--vocab", type=commands.folder, metavar="DIR", help="a folder with encoder.json and vocab.bpe (GPT-2's)")
     options = parser.parse_args(arguments)
     if "" in options.inputs:
         parser.error("an INPUT is empty: the name of a file, a folder or a pattern")
     for name in ("separator", "field", "dask"):
         if getattr(options, name) == "":
             parser.error(f"--{name} is empty: give one, or leave it out")
-    options.separator = (options.separator or "").replace(r"\n", "\n").replace(r"\t", "\t")
+    try:
+        options.separator = unescaped(options.separator or "")
+        options.separator.encode()
+    except UnicodeEncodeError:
+        parser.error(f"--separator {options.separator!r} is not UTF-8")
+    except ValueError as error:
+        parser.error(f"--separator {options.separator}: {error}")
     if options.separator and options.documents != "file":
         parser.error(f"--separator and --documents {options.documents} both say what a document is: give one")
     if options.workers < 1:
@@ -258,6 +264,18 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         parser.error(f"--shard-tokens is {options.shard_tokens}: it must be from 1 to {most:,}")
     options.shard_tokens = options.shard_tokens or 0
     return options
+
+
+def unescaped(text: str) -> str:
+    r"""What is written \n, \r, \t or \\ becomes that character, as in C; ValueError for anything else."""
+    known = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
+
+    def one(match: re.Match[str]) -> str:
+        if match[1] not in known:
+            raise ValueError(rf"\{match[1]} stands for nothing; \n, \r, \t and \\ do")
+        return known[match[1]]
+
+    return re.sub(r"\\(.?)", one, text, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

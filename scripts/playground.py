@@ -100,6 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
     add("--host", default="127.0.0.1", help="the address to serve on (default 127.0.0.1: this machine only)")
     add("--port", type=int, default=8765, help="the port to serve on (default 8765); 0 picks a free one")
     options = parser.parse_args(arguments)
+    if not options.host:
+        parser.error("--host is empty: an address, as 127.0.0.1, or 0.0.0.0 for all that this machine has")
     if not 0 <= options.port <= 65535:
         parser.error(f"--port {options.port}: 0 to 65535")
     if options.table and (options.html or options.text is not None):

@@ -37,6 +37,9 @@ from minigrad import functional, optim, random  # noqa: E402
 GPT2 = GPTConfig()
 BATCH, SEQUENCE = 32, 1024
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#777777"  # Okabe and Ito's, told apart by everybody
+BESIDE: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom"}
+FEWEST_WORDS = 3  # that make a plane
+
 EXAMPLES = """\
 examples:
   python scripts/plots.py --out figures                    the three that need no training
@@ -88,9 +91,6 @@ def onehot(plt: Any, _: Path | None) -> tuple[Any, str]:
         f"GPT-2's batch of {BATCH} x {SEQUENCE} tokens as one-hot vectors takes {size(report.one_hot_input)} and about "
         f"{float(f'{one_hot_takes / lookup_takes:.1g}'):,.0f} times as long as a lookup"
     )
-
-
-BESIDE: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom"}
 
 
 def best_time(layer: Embedding, tokens: int) -> float:
@@ -170,16 +170,17 @@ def loss(plt: Any, run: Path | None) -> tuple[Any, str]:
     window = max(len(losses) // 50, 1)
     smooth = np.convolve(losses, np.ones(window) / window, "valid")
     guess, frequencies = math.log(about["vocab_size"]), about["unigram_entropy"]
+    vocabulary = f"{about['vocab_size']:,.0f}"
     figure, panel = plt.subplots(figsize=(9, 5), layout="constrained")
     panel.plot(steps, losses, color=BLUE, alpha=0.25, linewidth=0.8)
     panel.plot(steps[window - 1:], smooth, color=BLUE, label=f"loss, mean of {window} steps")
-    panel.axhline(guess, color=GREY, linestyle="--", label=f"guessing: ln {about['vocab_size']:,} = {guess:.2f}")
+    panel.axhline(guess, color=GREY, linestyle="--", label=f"guessing: ln {vocabulary} = {guess:.2f}")
     panel.axhline(frequencies, color=ORANGE, linestyle="--", label=f"frequencies alone: {frequencies:.2f}")
     panel.set(xlabel="step", ylabel="loss, nats a token")
     panel.legend(frameon=False)
     difference = frequencies - smooth[-1]
     return figure, (
-        f"The loss fell from {losses[0]:.2f} to {smooth[-1]:.2f}, {abs(difference):.2f} "
+        f"The loss {'fell' if smooth[-1] < losses[0] else 'rose'} from {losses[0]:.2f} to {smooth[-1]:.2f}, {abs(difference):.2f} "
         f"{'below' if difference >= 0 else 'above'} what knowing only each token's frequency gives"
     )
 
@@ -190,12 +191,13 @@ def moved(plt: Any, run: Path | None) -> tuple[Any, str]:
     assert run is not None
     groups: dict[str, list] = about.get("words") or {}
     ids = np.array([id for words in groups.values() for id, _ in words], int)
-    before, after = (read_tensors(run / f"{name}.safetensors", ["wte.weight"])["wte.weight"] for name in MOMENTS)
+    paths = run / "before.safetensors", run / "after.safetensors"
+    before, after = (read_tensors(path, ["wte.weight"])["wte.weight"] for path in paths)
     if before.shape != after.shape:
         raise ValueError(f"{run}: the table is {before.shape} before and {after.shape} after: of two runs")
-    if len(ids) < 3 or ids.min() < 0 or ids.max() >= len(after):
-        path = run / "losses.jsonl"
-        raise ValueError(f"{path}: words should be three or more ids below {len(after)}, got {ids.tolist()}")
+    if len(ids) < FEWEST_WORDS or ids.min() < 0 or ids.max() >= len(after):
+        wanted = f"{FEWEST_WORDS} or more ids below {len(after)}"
+        raise ValueError(f"{run / 'losses.jsonl'}: words should be {wanted}, got {ids.tolist()}")
     centre = after[ids].mean(axis=0)
     _, _, directions = np.linalg.svd(after[ids] - centre, full_matrices=False)  # the principal components
     start, end = ((table[ids] - centre) @ directions[:2].T for table in (before, after))
@@ -220,23 +222,27 @@ def moved(plt: Any, run: Path | None) -> tuple[Any, str]:
     return figure, f"The mean cosine of words of a kind was {old:.2f} before training and is {new:.2f} after"
 
 
-MOMENTS = "before", "after"
-
-
 def read_losses(run: Path | None) -> tuple[dict, list[dict]]:
     """The first line of a run's losses.jsonl, and the others."""
     if run is None:
         raise ValueError("it is of a training run: --run names its folder")
     path = run / "losses.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8: {error}") from None
     rows = []
     for number, line in enumerate(lines, 1):
         keys = ("vocab_size", "unigram_entropy") if number == 1 else ("step", "loss")
         try:
             row = json.loads(line)
-            rows.append(row | {key: float(row[key]) for key in keys if key != "vocab_size"})
-        except (ValueError, TypeError, KeyError):
-            raise ValueError(f"{path}, line {number}: a JSON object with {' and '.join(keys)} should be here") from None
+            numbers = {key: float(row[key]) for key in keys}
+            if not all(map(math.isfinite, numbers.values())) or numbers.get("vocab_size", 1) < 1:
+                raise ValueError
+            rows.append(row | numbers)
+        except (ValueError, TypeError, KeyError, OverflowError):
+            reason = f"a JSON object with {' and '.join(keys)}, finite numbers, should be here"
+            raise ValueError(f"{path}, line {number}: {reason}") from None
     if len(rows) < 2:
         raise ValueError(f"{path}: {len(rows)} lines; there is no step in it")
     return rows[0], rows[1:]
@@ -282,8 +288,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("plots.py", description=__doc__, epilog=EXAMPLES, formatter_class=layout)
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help="some of them (default: all that can be made)")
-    parser.add_argument("--out", type=commands.path, required=True, metavar="DIR", help="where the figures go")
-    parser.add_argument("--run", type=commands.path, metavar="DIR", help="the folder of a training run")
+    parser.add_argument("--out", type=commands.folder, required=True, metavar="DIR", help="where the figures go")
+    parser.add_argument("--run", type=commands.folder, metavar="DIR", help="the folder of a training run")
     parser.add_argument("--format", choices=["png", "svg", "pdf"], default="png", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
     for name in options.figures:

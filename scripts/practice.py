@@ -6,6 +6,7 @@ give, hint N helps with exercise N.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import importlib.util
 import inspect
@@ -65,9 +66,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     kinds = parser.add_subparsers(dest="command", required=True)
     numbers: dict[str, Any] = {"type": int, "choices": range(1, len(EXERCISES) + 1), "metavar": "N"}
     command = kinds.add_parser("start", help="write the exercises into a folder; what is there is left alone")
-    command.add_argument("folder", type=commands.path, metavar="DIR")
+    command.add_argument("folder", type=commands.folder, metavar="DIR")
     command = kinds.add_parser("check", help="run the cases of all exercises, or of one")
-    command.add_argument("folder", type=commands.path, metavar="DIR")
+    command.add_argument("folder", type=commands.folder, metavar="DIR")
     command.add_argument("number", nargs="?", help=f"1 to {len(EXERCISES)}", **numbers)
     command.add_argument("--seconds", type=positive, default=10.0, help="an exercise may run so long (default: 10)")
     command = kinds.add_parser("hint", help="help with an exercise")
@@ -77,7 +78,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 def positive(text: str) -> float:
     number = float(text)
-    if not 0 < number < float("inf"):
+    if not 0 < number <= 86400:  # a day
         raise ValueError(text)
     return number
 
@@ -140,10 +141,12 @@ def begin(folder: Path, numbers: list[int]) -> tuple[Any, Any]:
 
 def answer_all(folder: Path, numbers: list[int], sender: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that began this one
+    sys.path.append(str(folder))  # one exercise may use another
     sender.send(None)
     for number in numbers:
         found = answer(folder, EXERCISES[number - 1])
-        sys.stdout.flush()  # what the learner prints; this process is ended once the last answer is in
+        with contextlib.suppress(Exception):  # it may be a learner's own, or closed
+            sys.stdout.flush()  # what the learner prints; this process is ended once the last answer is in
         sender.send(found)
 
 
@@ -174,10 +177,10 @@ def run(path: Path, exercise: Exercise) -> int:
 def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)  # there, for a dataclass looks itself up
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # of a learner's file all may be expected, here and below
         raise Wrong(f"it cannot be imported: {error_text(error, path)}") from None
     return module
 
@@ -191,7 +194,7 @@ def failure(module: ModuleType, path: Path, case: Case) -> str | None:
     arguments = copy.deepcopy(case.arguments)
     try:
         got = function(*arguments)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         return None if raises and isinstance(error, case.expected) else f"raised {error_text(error, path)}"
     if raises:
         return f"returned {text(got)}"
@@ -206,7 +209,7 @@ def compared(got: Any, expected: Any) -> str | None:
     """As `difference`, of whatever a learner may return, what cannot be compared included."""
     try:
         return difference(got, expected)
-    except Exception:  # arrays have no one truth, and a class of the learner's may raise anything
+    except BaseException:  # arrays have no one truth, and a class of the learner's may raise anything
         return f"got {text(got)}, of type {kind(got)}, where {kind(expected)} is expected"
 
 
@@ -235,7 +238,7 @@ def difference(got: Any, expected: Any) -> str | None:
 def array_difference(got: Any, expected: np.ndarray) -> str | None:
     try:
         array = np.asarray(got)
-    except Exception:  # __array__ is the learner's
+    except BaseException:  # __array__ is the learner's
         return f"got {text(got)}"
     if array.dtype.kind not in "biuf":
         return f"got {text(got)}"
@@ -266,7 +269,7 @@ def text(value: Any) -> str:
         return f"({', '.join(text(part) for part in value)})"
     try:
         line = repr(value)
-    except Exception as error:  # of the learner's class, or of an integer with thousands of digits
+    except BaseException as error:  # of the learner's class, or of an integer with thousands of digits
         return f"a value of type {kind(value)} that cannot be printed ({type(error).__name__})"
     return line if len(line) <= 300 else f"{line[:200]} ... {line[-60:]}"
 

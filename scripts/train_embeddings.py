@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, i
 
 import commands  # noqa: E402
 import numpy as np  # noqa: E402
-from commands import Failed, path  # noqa: E402
+from commands import Failed, folder, path  # noqa: E402
 from training.progress import Progress, UntilInterrupted, clock  # noqa: E402
 from training.run import Folder, Run, Settings, demand_same  # noqa: E402
 from training.text import fingerprint, read_vocabulary, read_windows, token_counts  # noqa: E402
@@ -131,7 +131,11 @@ def run_script(options: argparse.Namespace) -> int:
     if options.plots:
         import plots
 
-        return plots.main(["loss", "moved", "--run", str(folder.path), "--out", str(options.plots)])
+        figures = ["loss", "moved"]
+        if sum(map(len, about["words"].values())) < plots.FEWEST_WORDS:
+            print("plots: too few of the words are in this text to draw how they moved")
+            figures.remove("moved")
+        return plots.main([*figures, "--run", str(folder.path), "--out", str(options.plots)])
     return 0
 
 
@@ -165,13 +169,13 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("train_embeddings.py", None, __doc__, EXAMPLES, formatter_class=layout)
     add = parser.add_argument
     add("--text", type=path, metavar="FILE", help="UTF-8 text, or ids in a token file .bin or .npy (default: fetched)")
-    add("--out", type=path, metavar="DIR", help="where the run is kept")
+    add("--out", type=folder, metavar="DIR", help="where the run is kept")
     add("--steps", type=int, metavar="N", help=f"end after so many (default {STEPS:,}, or as many as --minutes allow)")
     add("--minutes", type=float, metavar="M", help="end after so many")
     add("--seed", type=int, metavar="S", help=f"the same seed, the same run (default {Settings.seed})")
     add("--resume", action="store_true", help="go on with the run in DIR, as if it had never ended")
-    add("--plots", type=path, metavar="DIR", help="draw the loss, and how words moved, there (extra: plots)")
-    add("--vocab", type=path, metavar="DIR", help="a folder with encoder.json and vocab.bpe (default: GPT-2's)")
+    add("--plots", type=folder, metavar="DIR", help="draw the loss, and how words moved, there (extra: plots)")
+    add("--vocab", type=folder, metavar="DIR", help="a folder with encoder.json and vocab.bpe (default: GPT-2's)")
     add("--width", type=int, metavar="C", help=f"numbers in a vector (default {Settings.width})")
     add("--context", type=int, metavar="T", help=f"tokens read for one prediction (default {Settings.context})")
     add("--hidden", type=int, metavar="H", help=f"units of the hidden layer (default {Settings.hidden})")

@@ -33,6 +33,7 @@ HEADER_BYTES = {"nanogpt": 0, "llmc": 1024}
 LLMC_MOST = 2**31 - 1  # ids that the header can count
 EVERY = 8  # tasks between records: the fewer, the less is left to be made last on disk when the workers are done
 PARTIAL = ".partial"
+SHARD = {"file": "", "tokens": 0, "sha256": ""}  # what is recorded of a finished one
 
 
 class Shards:
@@ -108,7 +109,7 @@ class Shards:
             if path.name != current:
                 path.unlink()
         if self.tokens:
-            length = HEADER_BYTES[self.format] + self.tokens * np.dtype(DTYPE).itemsize
+            length = self.length(self.tokens)
             there = (self.folder / current).stat().st_size if (self.folder / current).exists() else 0
             if there < length:
                 raise Failed(f"{self.folder / current} has {there:,} bytes, where {length:,} were written")
@@ -116,6 +117,10 @@ class Shards:
             assert self.file is not None
             self.file.truncate(length)
             self.file.seek(length)
+
+    def length(self, tokens: int) -> int:
+        """The bytes of a shard of so many tokens."""
+        return HEADER_BYTES[self.format] + tokens * np.dtype(DTYPE).itemsize
 
     def state(self) -> dict[str, Any]:
         return {"finished": self.finished, "tokens": self.tokens, "documents": self.documents}
@@ -193,7 +198,7 @@ class Output:
         """Go on from the last record, after those of the tasks that it calls done."""
         example = self.state()
         for split in example["splits"].values():
-            split["finished"] = [{"file": "", "tokens": 0, "sha256": ""}]
+            split["finished"] = [SHARD]
         state = self.read(self.PROGRESS, example)
         self.bytes, self.failed = state["bytes"], state["failed"]
         for task in itertools.islice(tasks, state["tasks"]):
@@ -223,6 +228,21 @@ class Output:
             name: {"tokens": shards.all_tokens, "documents": shards.documents, "shards": shards.finished}
             for name, shards in self.splits.items()
         }
+
+    def read_manifest(self) -> dict[str, Any]:
+        """The manifest of a finished corpus; Failed if it is damaged, or a shard in it is not as long as it says."""
+        example = self.summary()
+        for split in example.values():
+            split["shards"] = [SHARD]
+        example = {"settings": {}, "inputs": [{"path": "", "bytes": 0}], "failed": {}, "splits": example}
+        manifest = self.read(self.MANIFEST, example)
+        for name, shards in self.splits.items():
+            for shard in manifest["splits"][name]["shards"]:
+                path = self.folder / shard["file"]
+                length, there = shards.length(shard["tokens"]), path.stat().st_size if path.exists() else 0
+                if there != length:
+                    raise Failed(f"{path} has {there:,} bytes, where {self.MANIFEST} says {length:,}")
+        return manifest
 
     def clean(self) -> None:
         """Leave the token files and the manifest alone."""

@@ -93,7 +93,8 @@ def _blocks(file: Input, separator: bytes, most: int) -> Iterator[tuple[Span, in
                 except StopIteration:
                     ended = True
                 except OSError as reason:
-                    ended, error = True, f"broken off after {at + len(data):,} bytes of text: {reason}"
+                    kept = ", which are encoded" if file.kind == "file" else ""
+                    ended, error = True, f"broken off after {at + len(data):,} bytes of text{kept}: {reason}"
                     if file.kind != "file":
                         mark = separator if file.kind == "separator" else b"\n"
                         del data[data.rfind(mark) + len(mark) if mark in data else 0 :]

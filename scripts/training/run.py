@@ -19,6 +19,7 @@ from minigrad import optim, random, saving
 from training import checkpoints
 
 ANOTHER = "another --out begins another"
+LESS = "a smaller --lr, in another --out, may help"
 LEAST = 0.05  # of the learning rate remains when it has fallen
 
 
@@ -70,7 +71,7 @@ class Run:
             for x, y in batches(self.windows, self.settings.batch, shuffle=True, start=self.batch):
                 loss = self.model.loss(x, y[:, -1])  # of a window's targets the last one has all of it as context
                 if not math.isfinite(loss.item()):
-                    raise Failed(f"the loss of step {len(self.losses) + 1:,} is {loss.item()}: a smaller --lr may help")
+                    raise Failed(f"the loss of step {len(self.losses) + 1:,} is {loss.item()}: {LESS}")
                 self.model.zero_grad()
                 loss.backward()
                 self.optimizer.lr = rate(self.settings, len(self.losses))
@@ -141,13 +142,20 @@ class Folder:
         self.save(run, about)
 
     def save(self, run: Run, about: dict[str, Any]) -> None:
-        """Each file whole or not at all; the checkpoint last, so that what it counts on is there."""
+        """Each file whole or not at all; the checkpoint last, so that what it counts on is there.
+
+        Failed, with all as it was, for tables that no longer have numbers in them.
+        """
+        if not all(np.isfinite(table).all() for table in run.tables().values()):
+            step = len(run.losses)
+            raise Failed(f"after step {step:,} the tables are not finite: {LESS}")
         lines = [about, *({"step": step, "loss": loss} for step, loss in enumerate(run.losses, 1))]
         write(self.losses, "".join(json.dumps(line) + "\n" for line in lines).encode())
         saving.save(run.tables(), self.after)
         checkpoints.save(self.checkpoint, run.state())
 
     def restore(self, run: Run) -> None:
+        self.table(self.before)  # which the summary needs: were it not there, that would show at the end
         try:
             run.restore(checkpoints.load(self.checkpoint))
         except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:

@@ -29,15 +29,14 @@ def read_vocabulary(folder: Path | None) -> bpe.Encoding:
 def read_windows(path: Path | None, encoding: bpe.Encoding, context: int, batch: int) -> SlidingWindows:
     """Every window of the text at `path` (UTF-8, or a token file .bin or .npy), or of a text that is fetched."""
     name = str(path) if path else "the State of the Union addresses"
-    if path and path.suffix in (".bin", ".npy"):
-        windows = SlidingWindows(path, context, stride=1, vocab_size=encoding.n_vocab)
-    else:
-        text = read_text(path) if path else fetched_text()
-        ids = encoding.encode_to_numpy(text, disallowed_special=())
-        try:
-            windows = SlidingWindows(ids, context, stride=1, vocab_size=encoding.n_vocab)
-        except ValueError as error:
-            raise Failed(f"{name}: {error}") from None
+    is_file_of_ids = path is not None and path.suffix in (".bin", ".npy")
+    ids = path if is_file_of_ids else encoding.encode_to_numpy(
+        read_text(path) if path else fetched_text(), disallowed_special=()
+    )
+    try:
+        windows = SlidingWindows(ids, context, stride=1, vocab_size=encoding.n_vocab)
+    except (ValueError, TypeError) as error:  # of a file of ids it names the file
+        raise Failed(str(error) if is_file_of_ids else f"{name}: {error}") from None
     if len(windows) < batch:
         raise Failed(f"{name}: {len(windows)} windows of {context} tokens do not fill a batch of {batch}: --batch")
     return windows

@@ -91,7 +91,7 @@ def unigram_entropy(counts: np.ndarray) -> float:
     0.6931
     """
     p = counts[counts > 0] / counts.sum()
-    return float(-(p * np.log(p)).sum())
+    return float(-(p * np.log(p)).sum()) + 0.0  # of one token alone 0, not -0
 
 
 def report(words: Words, before: np.ndarray, after: np.ndarray) -> Iterator[str]:

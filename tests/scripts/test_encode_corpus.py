@@ -527,6 +527,26 @@ def test_a_finished_corpus_is_not_begun_again(corpus, encode, tmp_path):
     assert contents(tmp_path / "out") == before
 
 
+def test_a_shard_that_has_gone_since_is_told(corpus, encode, tmp_path):
+    assert encode(corpus[0])[0] == 0
+    (tmp_path / "out" / "train.bin").unlink()
+    code, said = encode(corpus[0], "--resume")
+    assert code == 1 and "train.bin has 0 bytes, where manifest.json says " in said
+    (tmp_path / "out" / "manifest.json").write_text('{"settings": {}, "inputs": [], "failed": {}, "splits": {'
+        '"train": {"tokens": 1, "documents": 1, "shards": [{}]}, "val": {"tokens": 0, "documents": 0, "shards": []}}}')
+    code, said = encode(corpus[0], "--resume")
+    assert code == 1 and "manifest.json is damaged: a part of splits: train: shards has no 'file'" in said
+
+
+def test_half_a_pair_of_surrogates_is_no_character_when_strict(tmp_path, encode):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "one"}\n{"text": "a\\ud800b \\ud83d\\ude00"}\n')
+    code, said = encode(path)
+    assert code == 1 and "a.jsonl, the line at byte 16" in said and "surrogates not allowed" in said
+    assert encode(path, "--errors", "replace", "--resume") == (0, "")
+    assert ids(tmp_path / "out" / "train.bin") == expected(["one", "a\ufffdb \U0001f600"])
+
+
 def test_what_replaced_bad_bytes_is_not_taken_for_strict(tmp_path, encode):
     (tmp_path / "bad.txt").write_bytes(b"one \xff two")
     assert encode(tmp_path / "bad.txt", "--errors", "replace")[0] == 0
@@ -546,6 +566,9 @@ def test_what_replaced_bad_bytes_is_not_taken_for_strict(tmp_path, encode):
         (["--shard-tokens", "0"], "--shard-tokens is 0: it must be from 1"),
         (["--separator", "x", "--documents", "line"], "both say what a document is"),
         (["--separator", ""], "--separator is empty"),
+        (["--separator", r"a\x"], r"--separator a\x: \x stands for nothing; \n, \r, \t and \\ do"),
+        (["--separator", "a" + chr(92)], "stands for nothing"),
+        (["--separator", "\udcff"], "is not UTF-8"),
         (["--out", ""], "--out: the path is empty"),
     ],
 )

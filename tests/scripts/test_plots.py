@@ -66,9 +66,12 @@ def test_the_figure_of_a_repeated_id_shows_the_engines_gradient_and_numpys_mista
 
 
 @pytest.mark.parametrize("line, change, told", [
-    (0, "{}", "line 1: a JSON object with vocab_size and unigram_entropy should be here"),
-    (5, '{"step": 5, "lo', "line 6: a JSON object with step and loss should be here"),
+    (0, "{}", "line 1: a JSON object with vocab_size and unigram_entropy, finite numbers, should be here"),
+    (5, '{"step": 5, "lo', "line 6: a JSON object with step and loss, finite numbers, should be here"),
     (5, "[5, 6]", "line 6: a JSON object"),
+    (5, '{"step": 5, "loss": NaN}', "line 6: a JSON object with step and loss, finite numbers"),
+    (0, '{"vocab_size": -5, "unigram_entropy": 1}', "line 1: a JSON object with vocab_size"),
+    (0, '{"vocab_size": 9, "unigram_entropy": 1e400}', "line 1: a JSON object with vocab_size"),
 ])
 def test_a_damaged_log_is_named_with_its_line_and_no_figure_is_left(run, tmp_path, capsys, line, change, told):
     lines = (run / "losses.jsonl").read_text().splitlines()
@@ -100,3 +103,11 @@ def test_the_command_line_refuses_what_it_does_not_know(arguments, told, capsys)
     with pytest.raises(SystemExit) as stopped:
         plots.main(arguments)
     assert stopped.value.code == 2 and told in capsys.readouterr().err
+
+
+def test_a_loss_that_rose_is_not_said_to_have_fallen(tmp_path, capsys):
+    about = {"vocab_size": 8, "unigram_entropy": 2.0}
+    rows = [about, *({"step": step, "loss": step} for step in range(1, 5))]
+    (tmp_path / "losses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert plots.main(["--out", str(tmp_path), "--run", str(tmp_path), "loss"]) == 0
+    assert "The loss rose from 1.00 to 4.00" in capsys.readouterr().out

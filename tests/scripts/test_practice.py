@@ -161,8 +161,9 @@ def test_a_missing_file_and_a_folder_that_cannot_be_are_a_line_each(tmp_path, ca
     status, out = check(tmp_path, capsys, 2)
     assert status == 1 and f"there is no such file; python scripts/practice.py start {tmp_path} writes it" in out
     (tmp_path / "file").write_text("")
-    assert practice.main(["start", str(tmp_path / "file")]) == 1
-    assert capsys.readouterr().err == f"practice.py: {tmp_path / 'file'}: File exists\n"
+    with pytest.raises(SystemExit, match="2"):
+        practice.main(["start", str(tmp_path / "file")])
+    assert f"{tmp_path / 'file'} is a file, where a folder is asked for" in capsys.readouterr().err
 
 
 class Odd(str):
@@ -189,3 +190,16 @@ class Unprintable:
 ], ids=range(8))  # fmt: skip
 def test_an_answer_that_cannot_be_compared_or_printed_fails_its_case(got, expected, told):
     assert told in practice.compared(got, expected)
+
+
+def test_whatever_a_learners_file_does_is_told_with_its_line(tmp_path, capsys):
+    practice.main(["start", str(tmp_path)])
+    (tmp_path / "mine.py").write_text("def helper():\n    raise KeyboardInterrupt\n")
+    (tmp_path / practice.EXERCISES[0].file).write_text(
+        "from __future__ import annotations\nimport dataclasses, sys\nimport mine\n\nsys.stdout = None\n\n\n"
+        "@dataclasses.dataclass\nclass Own:\n    number: int = 1\n\n\n"
+        f"def {next(iter(practice.EXERCISES[0].cases())).function}(*_):\n    return mine.helper()\n"
+    )
+    capsys.readouterr()
+    status, out = check(tmp_path, capsys, 1)
+    assert status == 1 and "but       raised KeyboardInterrupt: (line 14)" in out.replace(":  (", ": (")

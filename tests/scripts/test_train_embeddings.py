@@ -110,7 +110,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_good_checkpoin
     loss = NextToken.loss
     monkeypatch.setattr(NextToken, "loss", lambda *inputs: loss(*inputs) * float("nan"))
     code, _, err = train("run", "--steps", "9", "--resume")
-    assert code == 1 and err == "train_embeddings.py: the loss of step 4 is nan: a smaller --lr may help\n"
+    assert code == 1 and err == "train_embeddings.py: the loss of step 4 is nan: a smaller --lr, in another --out, may help\n"
     assert contents(folder / "run") == before
 
 
@@ -460,3 +460,37 @@ def test_a_text_without_words_is_reported_as_such():
 
 def test_the_unigram_entropy_is_that_of_the_shares():
     assert unigram_entropy(np.array([2, 1, 1, 0])) == pytest.approx(1.5 * np.log(2))
+
+
+def test_tables_without_numbers_are_not_saved(train, folder):
+    assert train("run", "--steps", "1")[0] == 0
+    before = contents(folder / "run")
+    code, _, err = train("far", "--steps", "1", "--lr", "3e38")
+    assert code == 1 and err == (
+        "train_embeddings.py: after step 1 the tables are not finite: a smaller --lr, in another --out, may help\n"
+    )
+    state = checkpoints.load(folder / "far" / "checkpoint.safetensors")
+    assert len(state["losses"]) == 0 and np.isfinite(state["model"]["input.wte.weight"]).all()
+    assert contents(folder / "run") == before
+
+
+def test_a_run_without_its_first_tables_is_not_gone_on_with(train, folder):
+    train("run", "--steps", "2")
+    (folder / "run" / "before.safetensors").unlink()
+    before = contents(folder / "run")
+    code, _, err = train("run", "--steps", "4", "--resume")
+    assert code == 1 and "before.safetensors: No such file" in err and contents(folder / "run") == before
+
+
+def test_ids_that_are_no_integers_are_a_line_with_the_file(train, folder):
+    np.save(folder / "ids.npy", np.ones(50))
+    code, _, err = train("run", "--steps", "1", text="ids.npy")
+    assert code == 1 and err.count("\n") == 1 and "ids.npy: ids must be integers, got float64" in err
+
+
+def test_a_text_with_too_few_words_is_trained_on_and_its_words_are_not_drawn(train, folder):
+    pytest.importorskip("matplotlib")
+    (folder / "digits.txt").write_text(" 1 2" * 100)
+    code, out, err = train("run", "--steps", "2", "--plots", str(folder / "figures"), text="digits.txt")
+    assert (code, err) == (0, "") and "too few of the words" in out
+    assert [path.name for path in (folder / "figures").iterdir()] == ["loss.png"]
