@@ -179,8 +179,9 @@ def loss(plt: Any, run: Path | None) -> tuple[Any, str]:
     panel.set(xlabel="step", ylabel="loss, nats a token")
     panel.legend(frameon=False)
     difference = frequencies - smooth[-1]
+    went = "fell" if smooth[-1] < losses[0] else "rose"
     return figure, (
-        f"The loss {'fell' if smooth[-1] < losses[0] else 'rose'} from {losses[0]:.2f} to {smooth[-1]:.2f}, {abs(difference):.2f} "
+        f"The loss {went} from {losses[0]:.2f} to {smooth[-1]:.2f}, {abs(difference):.2f} "
         f"{'below' if difference >= 0 else 'above'} what knowing only each token's frequency gives"
     )
 

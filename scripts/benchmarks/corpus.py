@@ -23,6 +23,7 @@ from fetching import texts
 
 from benchmarks import pairs
 from bpe import files
+from bpe.split import GPT2_PATTERN
 
 PEERS = ("tiktoken",)
 SCRIPT = Path(__file__).resolve().parents[1] / "encode_corpus.py"
@@ -48,8 +49,6 @@ with open(out, "wb") as file:
                 file.write(encoding.encode_to_numpy(text, disallowed_special=()).astype(np.uint16))
                 file.write(end)
 """
-# As tiktoken's own definition of gpt2 writes the pattern, which is the faster of the spellings there.
-PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
 
 
 def rows(quick: bool) -> Iterator[pairs.Row]:
@@ -124,7 +123,7 @@ def at_once(*starts: Callable[[], subprocess.Popen[bytes]]) -> None:
 
 
 def tiktoken(corpus: Path, out: Path) -> Callable[[], None]:
-    arguments = [str(corpus), str(out), SEPARATOR, PATTERN, *map(os.fspath, files.find_gpt2())]
+    arguments = [str(corpus), str(out), SEPARATOR, GPT2_PATTERN, *map(os.fspath, files.find_gpt2())]
 
     def run() -> None:
         subprocess.run([sys.executable, "-c", TIKTOKEN, *arguments], check=True)

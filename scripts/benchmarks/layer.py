@@ -5,7 +5,6 @@ measured under both heaps (see pairs.py), and at the end how the time for a toke
 """
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -65,11 +64,8 @@ def zipf_ids(N: int, num_rows: int = V) -> Any:
 
 
 def _before(N: int) -> Callable[[], None] | None:
-    """A pause ahead of long work: torch's threads wait busily for a while, on the cores that ours would use.
-
-    Short work is repeated instead, and hardly notices.
-    """
-    return (lambda: time.sleep(0.05)) if N >= 8192 else None
+    """A rest ahead of long work. Short work is repeated instead, and hardly notices."""
+    return pairs.rest if N >= 8192 else None
 
 
 def _there_and_back(table: Any, N: int, sparse: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:

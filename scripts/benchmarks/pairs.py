@@ -199,6 +199,11 @@ def seconds(work: Callable[[], Any], calls: int = 1) -> float:
             gc.enable()
 
 
+def rest() -> None:
+    """Until the other side's threads, which wait busily for more work, have gone to sleep."""
+    time.sleep(0.1)
+
+
 def _repeats(work: Callable[[], Any], before: Callable[[], Any] | None) -> int:
     """Warm up, and say how many calls of `work` make a sample."""
     if before:
@@ -261,7 +266,7 @@ def under_both_heaps(target: str, *arguments: Any) -> Iterator[Row]:
 def peak_memory(target: str, *arguments: Any) -> float:
     """MiB by which a piece of work raises a process's memory, at its highest.
 
-    `target` names a function, "benchmarks.layer:tied_head", which prepares (imports, tables, a warm-up) and
+    `target` names a function, "benchmarks.tied_head:minigrad_way", which prepares (imports, tables, a warm-up) and
     returns the work as a callable. In a fresh process: prepare, note what is resident, reset the kernel's
     high-water mark (VmHWM), work, and read the mark. Linux only: elsewhere OSError.
     """

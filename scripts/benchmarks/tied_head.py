@@ -5,7 +5,6 @@ found by a trial of each. Memory is what the work adds at its highest to a proce
 """
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 from benchmarks import pairs
@@ -37,7 +36,7 @@ def timed(sizes: list[int], quick: bool, heap: str) -> Iterator[pairs.Row]:
         better = min(ways, key=lambda name: min(pairs.seconds(ways[name]) for _ in range(2)))
         yield pairs.compare(
             f"tied head, N = {N}; {heap}", minigrad_way(N), ways[better], bound=1.0, peer=f"torch's {better}",
-            quick=quick, before=_rest,
+            quick=quick, before=pairs.rest,
         )  # fmt: skip
 
 
@@ -83,8 +82,3 @@ def torch_ways(N: int, name: str) -> Callable[[], None]:
         ways[name](h, targets).backward()
 
     return work
-
-
-def _rest() -> None:
-    """Until the other side's threads, which wait busily for more work, have gone to sleep."""
-    time.sleep(0.1)

@@ -6,7 +6,6 @@ the faster of its two losses (over whole logits, and in chunks), and its fused A
 """
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,7 +34,7 @@ def steps(quick: bool, heap: str) -> Iterator[pairs.Row]:
     model = NextToken(V, C, T, H)
     draws = batches()
     kinds = {kind: torch_step(model, kind, draws) for kind in ("whole logits", "in chunks")}
-    kind = min(kinds, key=lambda kind: best_of_three(kinds[kind]))
+    kind = min(kinds, key=lambda kind: min(pairs.seconds(kinds[kind]) for _ in range(4)))  # the first warms up
     yield pairs.compare(
         f"{WHAT}; torch {kind}, {heap}",
         our_step(model, draws),
@@ -45,7 +44,7 @@ def steps(quick: bool, heap: str) -> Iterator[pairs.Row]:
         quick=quick,
         amount=BATCH,
         unit="tokens",
-        before=lambda: time.sleep(0.1),  # until the other side's threads, which wait busily for more work, sleep
+        before=pairs.rest,
     )
 
 
@@ -101,12 +100,3 @@ def torch_loss(parameters: list[Any], x: Any, y: Any, kind: str) -> Any:
     if kind == "in chunks" and hasattr(F, "linear_cross_entropy"):
         return F.linear_cross_entropy(hidden, table, y)
     return F.cross_entropy(hidden @ table.T, y)
-
-
-def best_of_three(step: Callable[[], Any]) -> float:
-    times = []
-    for _ in range(4):  # the first warms up
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    return min(times[1:])

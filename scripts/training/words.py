@@ -31,9 +31,9 @@ SHOWN = ["people", "war", "year", "March", "three", "great", "would"]
 
 
 class Words:
-    """The most frequent words among `ids`, the most frequent first, with the ids of their tokens.
+    """The most frequent words of a text, the most frequent first, with the ids of their tokens.
 
-    token: the bytes of a token by its id, as Encoding.decode_bytes([id]).
+    counts: (V,), how often each id occurs. token: the bytes of a token by its id, as Encoding.decode_bytes([id]).
     """
 
     def __init__(self, counts: np.ndarray, token: Callable[[int], bytes]):
