@@ -284,7 +284,7 @@ def remote(path: str) -> tuple[Any, str]:
         raise RuntimeError(f"fsspec is not installed, which {path} is read with: pip install '.[corpus]'") from None
     try:
         return fsspec.core.url_to_fs(path)
-    except ImportError as error:  # of the package for such addresses
+    except (ImportError, ValueError) as error:  # of the package for such addresses; or nobody knows them
         raise RuntimeError(f"{path}: {error}") from None
 
 

@@ -27,3 +27,12 @@ def test_an_interrupt_is_a_line_and_status_130(monkeypatch, capsys):
 
     monkeypatch.setattr("embedding.__main__.print_table", interrupted)
     assert main(["table"]) == 130 and capsys.readouterr() == ("", "python -m embedding: interrupted\n")
+
+
+@pytest.mark.parametrize("arguments", [
+    ["table", "--rows", "9" * 23], ["table", "--rows", "1" + "0" * 15], ["table", "9" * 23], ["memory", "--batch", "9" * 400],
+])  # fmt: skip
+def test_numbers_that_are_far_too_large_are_wrong_usage(arguments, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert "python -m embedding: error: " in capsys.readouterr().err
