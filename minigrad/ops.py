@@ -167,10 +167,7 @@ def _some_of(a: np.ndarray, dim: Any, name: str) -> tuple[int, ...]:
     return dims
 
 def _to_winners(g: Any, a: np.ndarray, dim: Any) -> Any:
-    """g to where the maximum of `a` stands, 0 elsewhere. A maximum that is nan stands where nan does.
-
-    But over several dims, as in torch's amax, it stands nowhere: g / 0 is given to none, and all get nan.
-    """
+    """g to where the maximum of `a` stands, 0 elsewhere. A maximum that is nan stands where nan does."""
     dims, share = axes(dim, a.ndim), _restored(g, a.shape, dim)
     if isinstance(dim, (int, np.integer)) and a.ndim:
         first = np.expand_dims(a.argmax(axis=dims[0]), dims[0])
@@ -179,7 +176,7 @@ def _to_winners(g: Any, a: np.ndarray, dim: Any) -> Any:
         several = dim is not None and not isinstance(dim, (int, np.integer))
         winners = (a == a.max(axis=dims, keepdims=True)) | (np.isnan(a) & (not several))  # nothing equals a nan
         share = share / winners.sum(axis=dims, keepdims=True)
-        if several:
+        if several:  # torch's amax: a nan stands nowhere, and g / 0 for nobody makes all of them nan
             return share * winners
     return where(winners, share, 0.0)
 
