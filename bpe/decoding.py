@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bpe.checks import as_integer
+
 AT_ONCE = 1 << 13  # ids whose bytes are put together at once: few enough to stay in the processor's cache
 
 
@@ -21,7 +23,10 @@ def as_ids(tokens: Sequence[int] | npt.NDArray[np.integer[Any]]) -> npt.NDArray[
     Traceback (most recent call last):
     OverflowError: id -1 at position 1: ids are 0 to 4294967295
     """
-    if isinstance(tokens, np.ndarray):
+    if hasattr(tokens, "__array__"):  # NumPy's, or a tensor or column that can be one
+        if np.ma.is_masked(tokens):
+            raise TypeError("ids must be integers, and some of this masked array are masked")
+        tokens = np.asarray(tokens)
         if tokens.ndim != 1 or (tokens.dtype.kind not in "iu" and tokens.size):
             raise TypeError(f"ids must be integers in one dimension, got {tokens.dtype}, shape {tokens.shape}")
         if tokens.size and not 0 <= int(tokens.min()) <= int(tokens.max()) < 1 << 32:
@@ -43,11 +48,10 @@ def as_ids(tokens: Sequence[int] | npt.NDArray[np.integer[Any]]) -> npt.NDArray[
 
 def as_id(token: Any, where: str = "") -> int:
     """One id as an int; errors as in `as_ids`."""
-    if isinstance(token, (bool, np.bool_)) or not hasattr(token, "__index__"):
-        raise TypeError(f"id {token!r}{where} is of type {type(token).__name__}: ids are integers")
-    if not 0 <= token.__index__() < 1 << 32:
-        raise OverflowError(f"id {token}{where}: ids are 0 to {0xFFFFFFFF}")
-    return token.__index__()
+    id = as_integer(token, f"the id{where}")
+    if not 0 <= id < 1 << 32:
+        raise OverflowError(f"id {id}{where}: ids are 0 to {0xFFFFFFFF}")
+    return id
 
 
 def bytes_by_id(mergeable_ranks: dict[bytes, int], special_tokens: dict[str, int]) -> dict[int, bytes]:
@@ -59,7 +63,10 @@ def bytes_by_id(mergeable_ranks: dict[bytes, int], special_tokens: dict[str, int
         raise ValueError("mergeable_ranks is empty: there must be a token to encode with")
     if b"" in mergeable_ranks or "" in special_tokens:
         raise ValueError("a token of no bytes cannot be encoded")
-    special = {id: text.encode() for text, id in reversed(special_tokens.items())}
+    try:
+        special = {id: text.encode() for text, id in reversed(special_tokens.items())}
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the special token {error.object!r} has a surrogate, which no text is read with") from None
     bytes_of = {id: token for token, id in mergeable_ranks.items()} | special
     if len(bytes_of) != len(mergeable_ranks) + len(special):
         first: dict[int, bytes] = dict(special)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from bpe import files, special
 from bpe.bulk import BulkEncoder, gather
+from bpe.checks import as_integer, as_text, at_least
 from bpe.decoding import StreamDecoder, TokenBytes, as_id, as_ids, bytes_by_id, with_offsets
 from bpe.explain import Explanation, explain_piece
 from bpe.merge import merge
@@ -64,9 +65,9 @@ class Encoding:
         explicit_n_vocab: int | None = None,
     ) -> None:
         self.name = name
-        self._pat_str = pat_str
-        self._mergeable_ranks = mergeable_ranks = _plain(mergeable_ranks, bytes)
-        self._special_tokens = special_tokens = _plain(special_tokens, str)
+        self._pat_str = as_text(pat_str, "pat_str")
+        self._mergeable_ranks = mergeable_ranks = _plain(mergeable_ranks, bytes, "mergeable_ranks")
+        self._special_tokens = special_tokens = _plain(special_tokens, str, "special_tokens")
         self._token_bytes = TokenBytes(bytes_by_id(mergeable_ranks, special_tokens))
         n_vocab = len(mergeable_ranks) + len(special_tokens)
         self.max_token_value: int = max(self._token_bytes.bytes_of)
@@ -117,7 +118,7 @@ class Encoding:
         >>> get_encoding("gpt2").encode_ordinary("hello world")
         [31373, 995]
         """
-        _check_text(text)
+        as_text(text)
         if len(text) < LONG_TEXT:
             return self._encode_short(text)
         return list(chain.from_iterable(ids.tolist() for ids in self._encode_parts(text, frozenset())))
@@ -166,11 +167,11 @@ class Encoding:
         [[31373, 995], [11274, 16390, 995]]
         """
         options: dict[str, Any] = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
-        return [self.encode(one, **options) for one in _check_batch(text)]
+        return [self.encode(one, **options) for one in _each_text(text)]
 
     def encode_ordinary_batch(self, text: Iterable[str], *, num_threads: int = 8) -> list[list[int]]:
         """The ids of each of some texts; as `encode_ordinary`. `num_threads` as in `encode_batch`."""
-        return [self.encode_ordinary(one) for one in _check_batch(text)]
+        return [self.encode_ordinary(one) for one in _each_text(text)]
 
     def encode_documents(
         self, texts: Iterable[str], end: int
@@ -185,7 +186,7 @@ class Encoding:
         >>> [(ids.tolist(), ends.tolist()) for ids, ends in enc.encode_documents(["hello", "", "world"], enc.eot_token)]
         [([31373, 50256, 50256, 6894, 50256], [1, 2, 4])]
         """
-        end, texts = as_id(end), map(_check_text, _check_batch(texts))
+        end, texts = as_id(end), _each_text(texts)
         if self._has_bulk:
             for ids, ends in self._bulk_encoder().encode_texts(texts):
                 ids[ends] = end
@@ -210,7 +211,7 @@ class Encoding:
         if id is None:
             id = self._special_tokens.get(text_or_bytes.decode("utf-8", "replace"))
         if id is None:
-            raise KeyError(f"{text_or_bytes!r} is not a token of {self!r}")
+            raise KeyError(f"{text_or_bytes!r:.60} is not a token of {self!r}")
         return id
 
     def encode_with_unstable(
@@ -306,10 +307,7 @@ class Encoding:
 
     def _first_ids(self, text: str, limit: int, **options: Special) -> npt.NDArray[np.uint32] | None:
         """The first `limit` ids of `text`, None when it has no more than these."""
-        if isinstance(limit, bool) or not hasattr(limit, "__index__"):
-            raise TypeError(f"the limit must be an integer, got {limit!r}")
-        if limit < 0:
-            raise ValueError(f"the limit is {limit}: it must be 0 or more")
+        limit = at_least(0, limit, "the limit")
         parts, total = [np.zeros(0, np.uint32)], 0
         for ids in self._encode_parts(text, self._check(text, **options)):
             parts.append(ids)
@@ -405,7 +403,7 @@ class Encoding:
         self, text: str, allowed_special: Special = frozenset(), disallowed_special: Special = "all"
     ) -> frozenset[str]:
         """The special tokens that are allowed in `text`; see `encode`."""
-        _check_text(text)
+        as_text(text)
         return special.allowed_in(text, self._special_tokens, allowed_special, disallowed_special)
 
     # From ids to text
@@ -496,7 +494,7 @@ class Encoding:
 
     def is_special_token(self, token: int) -> bool:
         """Whether the id, any integer, is that of a special token."""
-        return as_id(token) in self._special_ids
+        return as_integer(token, "the id") in self._special_ids
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -516,8 +514,10 @@ def _ids_of_piece(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
     return merge(piece, ranks) if whole is None else [whole]
 
 
-def _plain(ids: Mapping[Any, Any], kind: type) -> dict[Any, int]:
+def _plain(ids: Mapping[Any, Any], kind: type, name: str) -> dict[Any, int]:
     """A copy, since the caller's may change, its ids as ints; TypeError for keys or ids of another type."""
+    if not isinstance(ids, Mapping):
+        raise TypeError(f"{name} must be a dict of ids by {kind.__name__}, got {type(ids).__name__}: {ids!r:.60}")
     if set(map(type, ids)) - {kind}:
         key = next(key for key in ids if type(key) is not kind)
         raise TypeError(f"the token {key!r:.60} is a {type(key).__name__}: tokens here are {kind.__name__}")
@@ -526,13 +526,9 @@ def _plain(ids: Mapping[Any, Any], kind: type) -> dict[Any, int]:
     return dict(ids)
 
 
-def _check_text(text: object) -> str:
-    if not isinstance(text, str):
-        raise TypeError(f"text must be a str, got {type(text).__name__}: {text!r:.60}")
-    return text
-
-
-def _check_batch(texts: Iterable[str]) -> Iterable[str]:
-    if isinstance(texts, (str, bytes)):
-        raise TypeError(f"a batch is a list of texts, got one {type(texts).__name__}: {texts!r:.60}")
-    return texts
+def _each_text(texts: Iterable[str]) -> Iterator[str]:
+    """The texts of a batch; TypeError for what is none, and for a text that is none, with its place."""
+    if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
+        raise TypeError(f"a batch is a list of texts, got {type(texts).__name__}: {texts!r:.60}")
+    for i, text in enumerate(texts):
+        yield text if isinstance(text, str) else as_text(text, f"text {i}")

@@ -21,9 +21,9 @@ as its span, since there is no half of a character to point at.
 """
 import re
 from collections.abc import Callable, Iterable, Sequence
-from operator import index
 from typing import Any, NamedTuple, TypeVar
 
+from bpe.checks import as_integer, as_text
 from bpe.split import repaired
 
 T = TypeVar("T")
@@ -57,9 +57,7 @@ def well_formed(text: str) -> tuple[str, Sequence[int]]:
     >>> well_formed("a\\ud83d\\ude00b\\ud83d")
     ('a😀b�', [0, 1, 3, 4, 5])
     """
-    if not isinstance(text, str):
-        raise TypeError(f"text must be a str, got {type(text).__name__}: {text!r:.60}")
-    clean = repaired(text)
+    clean = repaired(as_text(text))
     if clean is text:
         return text, range(len(text) + 1)
     starts = [match.start() for match in re.finditer("[\ud800-\udbff][\udc00-\udfff]|.", text, re.DOTALL)]
@@ -79,9 +77,7 @@ def checked_ids(ids: Iterable[Any], vocab_size: int) -> list[int]:
         raise TypeError(f"ids must be integers, one after another, not {type(ids).__name__}: {ids!r:.60}")
     checked = []
     for i, id in enumerate(ids):
-        if isinstance(id, bool) or not hasattr(id, "__index__"):
-            raise TypeError(f"ids[{i}] is {id!r:.60} ({type(id).__name__}): an id is an integer")
-        checked.append(index(id))
+        checked.append(as_integer(id, f"ids[{i}]"))
         if not 0 <= checked[-1] < vocab_size:
             raise ValueError(f"ids[{i}] is {id}: the vocabulary's ids are 0 to {vocab_size - 1}")
     return checked

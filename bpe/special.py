@@ -4,10 +4,11 @@ They steer a model, so text that merely contains one must not become one unasked
 be tokens and which are refused with an error, and the rest is read as any other text.
 """
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 Special = Literal["all"] | Collection[str] | None  # None: none
+NONE: frozenset[str] = frozenset()
 
 
 def allowed_in(
@@ -22,32 +23,37 @@ def allowed_in(
     Traceback (most recent call last):
     ValueError: the text has the special token '<b>' at index 1. To encode it as a token, pass ...
     """
-    allowed = _some("allowed_special", allowed_special, special_tokens) if allowed_special else frozenset()
-    if disallowed_special == "all":
-        found = [token for token in special_tokens if token in text and token not in allowed]
-    else:
-        disallowed = () if disallowed_special is None else disallowed_special  # None is tiktoken's, too
-        found = [token for token in _some("disallowed_special", disallowed, special_tokens) if token in text]
+    all_others = isinstance(disallowed_special, str) and disallowed_special == "all"
+    disallowed = special_tokens if all_others else chosen("disallowed_special", disallowed_special, special_tokens)
+    found = [token for token in disallowed if token in text]
+    if not found and isinstance(allowed_special, (frozenset, set)) and not allowed_special:
+        return NONE  # as nearly always: quickly
+    allowed = chosen("allowed_special", allowed_special, special_tokens)
+    if found and all_others:
+        found = [token for token in found if token not in allowed]
     if found:
         token = min(found, key=text.index)
         raise ValueError(
             f"the text has the special token {token!r} at index {text.index(token)}. To encode it as a token, pass "
             f"allowed_special={{{token!r}}}; to encode it as any other text, pass disallowed_special=()"
         )
-    return allowed.intersection(special_tokens) if allowed else allowed
+    return allowed.intersection(special_tokens)
 
 
-def _some(argument: str, tokens: Special, special_tokens: Mapping[str, int]) -> frozenset[str]:
+def chosen(argument: str, tokens: Special, special_tokens: Mapping[str, int]) -> frozenset[str]:
+    """The tokens that `argument` names, those of `special_tokens` if it is "all"; TypeError for what names none."""
+    if tokens is None:
+        return NONE
     if isinstance(tokens, str) and tokens == "all":
         return frozenset(special_tokens)
-    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Iterable):
+    # An iterator is no collection: what is read of it for one text is not there for the next.
+    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Collection):
         kind = "string" if isinstance(tokens, (str, bytes)) else type(tokens).__name__
         raise TypeError(f'{argument} must be "all" or a collection of strings, not the {kind} {tokens!r:.60}')
-    some = frozenset(tokens)
-    for token in some:
+    for token in tokens:
         if not isinstance(token, str):
             raise TypeError(f"{argument} has {token!r:.60}, a {type(token).__name__}: special tokens are strings")
-    return some
+    return frozenset(tokens)
 
 
 def parts(text: str, special_tokens: Mapping[str, int], allowed: Collection[str]) -> Iterator[tuple[str, int | None]]:

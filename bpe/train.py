@@ -19,7 +19,7 @@ algorithm 1; on bytes, as Radford et al., "Language Models are Unsupervised Mult
 """
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bpe.alphabet import BYTES_IN_ID_ORDER
-from bpe.checks import at_least
+from bpe.checks import as_text, at_least
 from bpe.counting import Texts, count_pieces
 from bpe.encoding import Encoding
 from bpe.split import GPT2_PATTERN, repair_surrogates
@@ -209,7 +209,7 @@ def train(
     >>> encoding.decode_tokens_bytes([256, 257, 258])
     [b'aa', b'ab', b'aaab']
     """
-    pattern = GPT2_PATTERN if pattern is None else pattern
+    pattern = GPT2_PATTERN if pattern is None else as_text(pattern, "the pattern")
     special_tokens = _checked(special_tokens)
     smallest = len(SINGLE_BYTES) + len(special_tokens)
     vocab_size = at_least(smallest, vocab_size, "vocab_size", f", 256 bytes and {len(special_tokens)} special tokens")
@@ -282,8 +282,9 @@ def _reporter(progress: bool | Progress | None, at_end: ExitStack) -> Progress:
 
 
 def _checked(special_tokens: Collection[str]) -> list[str]:
-    if isinstance(special_tokens, (str, bytes)):
-        raise TypeError(f"special_tokens is a list of texts, got the text {special_tokens!r}")
+    if isinstance(special_tokens, (str, bytes)) or not isinstance(special_tokens, Iterable):
+        kind = "text" if isinstance(special_tokens, (str, bytes)) else type(special_tokens).__name__
+        raise TypeError(f"special_tokens is a list of texts, got the {kind} {special_tokens!r:.60}")
     checked: list[str] = []
     if isinstance(special_tokens, (set, frozenset)):
         special_tokens = sorted(special_tokens, key=str)  # a set has another order in each process

@@ -17,13 +17,14 @@ and Korean Voice Search" (ICASSP 2012).
 """
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from bpe import special
 from bpe.files import read_text
 from bpe.folding import FOLDED, is_mark
 from bpe.pieces import Cut, Piece, Remembered, checked_ids, numbered, well_formed
+from bpe.special import Special
 
 LONGEST_WORD = 100  # characters; a longer one is [UNK]
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -74,7 +75,7 @@ class WordPiece:
 
     # -- from text to ids --------------------------------------------------------------------------------------------
 
-    def encode(self, text: str, *, allowed_special: Collection[str] | str = "all") -> list[int]:
+    def encode(self, text: str, *, allowed_special: Special = "all") -> list[int]:
         """The ids of `text`, without [CLS] before and [SEP] after it.
 
         A special token that is written in the text, such as "[MASK]", is that token if it is in `allowed_special`
@@ -87,7 +88,7 @@ class WordPiece:
                 ids.append(special_id)
         return ids
 
-    def tokens(self, text: str, *, allowed_special: Collection[str] | str = "all") -> list[Piece]:
+    def tokens(self, text: str, *, allowed_special: Special = "all") -> list[Piece]:
         """The pieces of `text` in order, each with its id and the span of the original text that it stands for.
 
         A mark that was stripped belongs to the piece of the letter before it. What is in no span is whitespace,
@@ -107,13 +108,11 @@ class WordPiece:
                 begin = end
         return pieces
 
-    def _allowed(self, allowed_special: Collection[str] | str) -> Collection[str]:
-        if allowed_special == "all":
-            return self._special
-        for token in sorted(allowed_special):
-            if token not in self._special:
-                raise ValueError(f"{token!r} is no special token of this vocabulary; there are {list(self._special)}")
-        return allowed_special
+    def _allowed(self, allowed_special: Special) -> frozenset[str]:
+        allowed = special.chosen("allowed_special", allowed_special, self._special)
+        for token in sorted(allowed.difference(self._special)):
+            raise ValueError(f"{token!r} is no special token of this vocabulary; there are {list(self._special)}")
+        return allowed
 
     def _cut(self, word: str) -> Cut:
         """Cut a folded word: the longest match, again and again."""

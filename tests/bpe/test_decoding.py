@@ -55,10 +55,16 @@ def test_numpy_integers_in_a_list_are_ids(gpt2):
         (np.array([5, -1]), OverflowError, "id -1 at position 1"),
         (np.array([5, 2**32]), OverflowError, "id 4294967296 at position 1"),
         ([5, 2**70], OverflowError, "at position 1"),
-        ([5, 2.0], TypeError, "id 2.0 at position 1"),
-        ([5, True], TypeError, "id True at position 1"),
-        ([5, "6"], TypeError, "id '6' at position 1"),
-        ([5, None], TypeError, "id None at position 1"),
+        ([5, 2.0], TypeError, "the id at position 1 must be an integer, got float: 2.0"),
+        ([5, True], TypeError, "the id at position 1 must be an integer, got bool: True"),
+        ([5, "6"], TypeError, "the id at position 1 must be an integer, got str: '6'"),
+        ([5, None], TypeError, "the id at position 1 must be an integer, got NoneType"),
+        ([5, [6]], TypeError, r"the id at position 1 must be an integer, got list: \[6\]"),
+        ([5, np.array([6])], TypeError, "the id at position 1 must be an integer, got ndarray"),
+        ([5, np.array(6.5)], TypeError, "the id at position 1 must be an integer, got ndarray"),
+        (np.ma.array([5, 6], mask=[False, True]), TypeError, "some of this masked array are masked"),
+        (np.ma.array([5] * 20_000, mask=[True] * 20_000), TypeError, "some of this masked array are masked"),
+        (np.int64(5), TypeError, "one dimension"),
         (np.array([5.0]), TypeError, "float64"),
         (np.array([True]), TypeError, "bool"),
         (np.array([[5]]), TypeError, r"shape \(1, 1\)"),
@@ -151,3 +157,26 @@ def test_offsets_of_bytes_that_are_no_text():
     assert with_offsets(tokens, "ignore") == ("a你b", [0, 1, 1, 2, 2])
     with pytest.raises(ValueError, match="'loose'"):
         with_offsets(tokens, "loose")
+
+
+class Column:
+    """As a tensor of torch or a column of pandas: no array, but it can be made one."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype)
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, i):
+        return self.values[i]
+
+
+def test_what_can_be_an_array_is_read_as_one(gpt2):
+    assert gpt2.decode(Column([31373, 995])) == "hello world"
+    for values in ([True], [1.0], [[5]]):
+        with pytest.raises(TypeError, match="ids must be integers in one dimension"):
+            gpt2.decode(Column(values))

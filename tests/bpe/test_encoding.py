@@ -122,6 +122,10 @@ def test_special_tokens_are_refused_by_name_and_place(gpt2):
 def test_is_special_token_takes_any_integer(gpt2, integer):
     assert gpt2.is_special_token(integer)
     assert not gpt2.is_special_token(type(integer)(1))
+    assert not gpt2.is_special_token(-1) and not gpt2.is_special_token(2**64)
+    for other in (None, "50256", 50256.0, True, [50256], np.array([50256])):
+        with pytest.raises(TypeError, match="the id must be an integer"):
+            gpt2.is_special_token(other)
 
 
 def test_facts(gpt2):
@@ -242,6 +246,9 @@ def test_what_is_no_text_is_refused(gpt2, text):
         gpt2.encode_single_token(3)
     with pytest.raises(KeyError, match="hello world"):
         gpt2.encode_single_token("hello world")
+    with pytest.raises(KeyError) as refused:
+        gpt2.encode_single_token("hello " * 1000)
+    assert len(str(refused.value)) < 200
 
 
 @pytest.mark.parametrize("pattern", [GPT2_PATTERN, r"\s+|\S+"])
@@ -269,13 +276,30 @@ def test_what_are_no_bytes_is_refused(gpt2, data):
 
 @pytest.mark.parametrize("which", ["allowed_special", "disallowed_special"])
 def test_special_tokens_are_named_by_strings(gpt2, which):
-    for value in (5, "x", b"all"):
+    for value in (5, "x", b"all", "", 0, False, True):
         with pytest.raises(TypeError, match=f'{which} must be "all" or a collection of strings, not the .* {value!r}'):
             gpt2.encode("hello", **{which: value})
-    for value in ({1}, [None], [b"x"]):
+    for value in ({1}, [None], [b"x"], [["<|endoftext|>"]]):
         with pytest.raises(TypeError, match=f"{which} has .*: special tokens are strings"):
             gpt2.encode("hello", **{which: value})
-    assert gpt2.encode("hello", **{which: None}) == [31373]
+    for value in (None, [], np.array([], str), np.array(["<|other|>", "<|endoftext|>"])):
+        assert gpt2.encode("hello", **{which: value}) == [31373]
+
+
+@pytest.mark.parametrize("which", ["allowed_special", "disallowed_special"])
+def test_special_tokens_that_can_be_read_only_once_are_refused(gpt2, which):
+    texts = ["hello", "<|endoftext|>"]  # an iterator has none left for the second
+    with pytest.raises(TypeError, match=f'{which} must be "all" or a collection of strings, not the generator'):
+        gpt2.encode_batch(texts, **{which: (token for token in ["<|endoftext|>"])})
+
+
+def test_a_batch_that_is_none_and_a_text_that_is_none_are_named(gpt2):
+    for encode in (gpt2.encode_batch, gpt2.encode_ordinary_batch, lambda texts: list(gpt2.encode_documents(texts, 0))):
+        for texts in (None, 3, "text", b"text"):
+            with pytest.raises(TypeError, match=f"a batch is a list of texts, got {type(texts).__name__}: {texts!r}"):
+                encode(texts)
+        with pytest.raises(TypeError, match="text 1 must be a str, got int: 3"):
+            encode(["a", 3])
 
 
 # Caches, threads, processes
@@ -326,6 +350,14 @@ def test_a_vocabulary_that_no_id_can_name_is_refused_and_the_callers_dict_is_not
             Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte | {b"ab": bad}, special_tokens={})
     with pytest.raises(ValueError, match=r"the pattern '\(' cannot be used"):
         Encoding("x", pat_str="(", mergeable_ranks=byte, special_tokens={})
+    with pytest.raises(TypeError, match="pat_str must be a str, got bytes"):
+        Encoding("x", pat_str=b"a", mergeable_ranks=byte, special_tokens={})
+    with pytest.raises(TypeError, match="mergeable_ranks must be a dict of ids by bytes, got list"):
+        Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=[(b"a", 0)], special_tokens={})
+    with pytest.raises(TypeError, match="special_tokens must be a dict of ids by str, got NoneType"):
+        Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte, special_tokens=None)
+    with pytest.raises(ValueError, match="has a surrogate, which no text is read with"):
+        Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte, special_tokens={"<\ud800>": 256})
     enc = Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte, special_tokens={})
     byte[b"ab"] = 256
     assert enc.encode("ab") == [97, 98]
@@ -333,15 +365,17 @@ def test_a_vocabulary_that_no_id_can_name_is_refused_and_the_callers_dict_is_not
 
 def test_a_limit_is_an_integer():
     enc = bpe.get_encoding("gpt2")
-    for bad in (1.5, None, True):
+    for bad in (1.5, None, True, np.array([1]), np.array(1.5)):
         with pytest.raises(TypeError, match="the limit must be an integer"):
             enc.truncate("hello", bad)
+    with pytest.raises(ValueError, match="the limit is -1: it must be at least 0"):
+        enc.is_within_limit("hello", -1)
 
 
 def test_ids_and_tokens_of_other_types_are_refused_or_made_plain():
     byte = {bytes([b]): b for b in range(256)}
     for bad in (97.5, True):
-        with pytest.raises(TypeError, match="ids are integers"):
+        with pytest.raises(TypeError, match="the id of b'ab' must be an integer"):
             Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte | {b"ab": bad}, special_tokens={})
     with pytest.raises(TypeError, match="the token 'ab' is a str: tokens here are bytes"):
         Encoding("x", pat_str=GPT2_PATTERN, mergeable_ranks=byte | {"ab": 256}, special_tokens={})

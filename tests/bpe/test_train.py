@@ -212,8 +212,10 @@ def test_a_bar_without_tqdm_names_the_extra_before_any_work(monkeypatch):
     (("text", 300), {"special_tokens": ["<a>", "<b>", "<a>"]}, ValueError, "special token 2 is '<a>': there twice"),
     (("text", 300), {"special_tokens": [""]}, ValueError, "special token 0 is '': empty"),
     (("text", 300), {"special_tokens": "<a>"}, TypeError, "special_tokens is a list of texts, got the text '<a>'"),
+    (("text", 300), {"special_tokens": None}, TypeError, "special_tokens is a list of texts, got the NoneType None"),
     (("text", 300), {"special_tokens": [7]}, TypeError, "a special token is a str, got int: 7"),
     (("text", 300), {"special_tokens": ["<\ud800>"]}, ValueError, "has a surrogate"),
+    (("text", 300), {"pattern": b"a"}, TypeError, "the pattern must be a str, got bytes: b'a'"),
     (("text", 300), {"pattern": "("}, ValueError, r"the pattern '\(' cannot be used"),
 ])  # fmt: skip
 def test_bad_input_is_named(arguments, options, error, message):

@@ -78,6 +78,9 @@ def test_special_tokens_in_the_text_are_tokens_or_text(small):
     assert small.encode("[mask]") == small.encode("[MASK]", allowed_special=())
     with pytest.raises(ValueError, match=r"'\[FOO\]' is no special token.*\[MASK\]"):
         small.encode(text, allowed_special={"[FOO]"})
+    for wrong in (5, "[CLS]", [5], [["[CLS]"]], (token for token in ["[CLS]"])):
+        with pytest.raises(TypeError, match="allowed_special (must be|has)"):
+            small.encode(text, allowed_special=wrong)
 
 
 def test_a_piece_says_which_bytes_it_stands_for(small):
