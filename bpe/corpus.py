@@ -195,8 +195,11 @@ class CorpusEncoder:
                 reason = f"field {field!r} is {found}, not a string" if found else f"no field {field!r}; it has {names}"
                 if found == "str":
                     if self.settings.errors == "strict":
-                        record[field].encode()  # an error for half of a pair of surrogates, which is no character
+                        record[field].encode()
                     return repaired(record[field])
+        except UnicodeEncodeError as error:
+            half = record[field][error.start]
+            reason = f"{half!r} is half of a character; --errors replace puts U+FFFD in its place"
         except (ValueError, RecursionError) as error:
             reason = str(error)
         place = at + sum(len(line) + 1 for line in data.split(b"\n")[:number])

@@ -178,15 +178,13 @@ class Node:
             (x._node or x) if vjp and isinstance(x, _tensor) and x.requires_grad else None
             for x, vjp in zip(inputs, operation.vjps)
         )
-        values = {**operation.defaults, **options, **dict(zip(operation.inputs, inputs))}
-        values["out"], values["extra"] = out.data, extra  # the array, not the tensor: the tensor holds this node
         used = [vjp[1] for parent, vjp in zip(self.parents, operation.vjps) if vjp and parent is not None]
         needed = {name for names in used for name in names}
-        # a tensor is kept with its version, so that a change in place between forward and backward is noticed; nobody
-        # counts the changes of an array (or list), so what is kept of one is a copy
-        for name in needed.intersection(operation.inputs):
-            if isinstance(values[name], (np.ndarray, list)):
-                values[name] = np.array(values[name])
+        values = {**operation.defaults, **options, "out": out.data, "extra": extra}  # the array: out holds this node
+        for name, x in zip(operation.inputs, inputs):
+            values[name] = np.array(x) if name in needed and isinstance(x, (np.ndarray, list)) else x
+        # A tensor is kept with its version, so that a change in place before the way back is noticed; of an array, or
+        # list, whose changes nobody counts, what is kept is a copy.
         self.saved: dict | None = {
             name: (value, value._version[0] if isinstance(value, _tensor) else None)
             for name, value in values.items() if name in needed
@@ -282,9 +280,9 @@ def walk_back(
     Returns (leaf or input, gradient or None, owned). What the nodes kept is freed unless retain_graph.
     """
     pending: dict[int, tuple[Any, bool]] = {}  # id(Node or leaf) -> (gradient so far, owned)
-    for out, seed in zip(outputs, seeds):
-        key = id(out._node or out)
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        for out, seed in zip(outputs, seeds):
+            key = id(out._node or out)
             pending[key] = _sum(pending.get(key), (seed, False), create_graph)
     order = _topological(out._node for out in outputs if out._node)
     leaves = {id(out): out for out in outputs if not out._node}

@@ -173,11 +173,10 @@ def _to_winners(g: Any, a: np.ndarray, dim: Any) -> Any:
         first = np.expand_dims(a.argmax(axis=dims[0]), dims[0])
         winners = np.equal(np.arange(a.shape[dims[0]]).reshape(-1, *[1] * (a.ndim - dims[0] - 1)), first)
     else:
-        several = dim is not None and not isinstance(dim, (int, np.integer))
-        winners = (a == a.max(axis=dims, keepdims=True)) | (np.isnan(a) & (not several))  # nothing equals a nan
-        share = share / winners.sum(axis=dims, keepdims=True)
-        if several:  # torch's amax: a nan stands nowhere, and g / 0 for nobody makes all of them nan
-            return share * winners
+        winners = a == a.max(axis=dims, keepdims=True)
+        if isinstance(dim, (tuple, list)):  # as torch's amax: a nan wins nowhere, and g / 0 makes all of them nan
+            return share / winners.sum(axis=dims, keepdims=True) * winners
+        share = share / (winners := winners | np.isnan(a)).sum(axis=dims, keepdims=True)
     return where(winners, share, 0.0)
 
 

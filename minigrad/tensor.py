@@ -65,6 +65,7 @@ class Tensor:
     dtype = property(lambda self: self.data.dtype)
     ndim = property(lambda self: self.data.ndim)
     size = property(lambda self: self.data.size)
+    is_leaf = property(lambda self: self._node is None)
 
     @property
     def requires_grad(self) -> bool:
@@ -77,10 +78,6 @@ class Tensor:
         if not value and self._node is not None:
             raise RuntimeError("only a leaf can stop requiring a gradient; use detach() on the result of an operation")
         self._requires_grad = bool(value)
-
-    @property
-    def is_leaf(self) -> bool:
-        return self._node is None
 
     @property
     def grad(self) -> Any:
@@ -115,8 +112,7 @@ class Tensor:
             raise ValueError(f"item() takes a tensor of one entry, this one has shape {self.shape}")
         return self.data.item()
 
-    def tolist(self) -> Any:
-        return self.data.tolist()
+    def tolist(self) -> Any: return self.data.tolist()
 
     def detach(self) -> Tensor:
         """The same numbers (the same array) without their history."""
@@ -249,8 +245,7 @@ class Tensor:
 
     @numpy_names
     def max(self, dim: Any = None, keepdim: bool = False) -> Tensor:
-        """The largest values (torch's `.values`). Over one dim the first of equals gets the gradient; over all or
-        several they share it."""
+        """The largest values (torch's `.values`). Over one dim the first of equals gets the gradient, else all do."""
         return ops.reduce_max(self, dim=dim, keepdim=keepdim)
 
     @numpy_names

@@ -140,9 +140,13 @@ def test_bad_text_is_refused_with_the_file_and_the_place(encoder, kind, data, me
         encoder.encode([Span("f", kind, 100, 100 + len(data), -1, data=data)])
 
 
-def test_a_document_from_json_may_have_lone_surrogates(encoder, encoding):
+def test_half_a_character_in_a_document_from_json_is_bad_text_as_bad_bytes_are(encoder, encoding):
     data = b'{"text": "a\\ud83d\\ude00 \\ud83d"}\n\n'
-    assert encoder.encode([Span("-", "jsonl", 0, len(data), len(data), data=data)]).ids[0].tolist() == [*encoding.encode_ordinary("a😀 \ufffd"), EOT]
+    span = Span("-", "jsonl", 0, len(data), len(data), data=data)
+    with pytest.raises(ValueError, match=r"-, the line at byte 0: '.ud83d' is half of a character; --errors replace"):
+        encoder.encode([span])
+    lenient = CorpusEncoder(encoding, Settings(errors="replace"))
+    assert lenient.encode([span]).ids[0].tolist() == [*encoding.encode_ordinary("a😀 \ufffd"), EOT]
 
 
 def test_a_file_that_was_cut_short_since_is_listed(tmp_path, encoder):
