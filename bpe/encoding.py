@@ -249,9 +249,14 @@ class Encoding:
         except UnicodeDecodeError as error:
             ids, stay = self._encode_stable(data[: error.start].decode(), frozenset())
             rest = self.decode_bytes(ids[stay:]) + data[error.start :]
-            return ids[:stay] + _ids_of_piece(rest, self._mergeable_ranks)
+            return ids[:stay] + self._encode_single_piece(rest)
 
     _encode_bytes = encode_bytes  # its name in tiktoken
+
+    def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
+        """The ids of what is taken as one piece."""
+        piece = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
+        return _ids_of_piece(piece, self._mergeable_ranks)
 
     def _encode_stable(self, text: str, allowed: frozenset[str]) -> tuple[list[int], int]:
         """The ids of `text`, and how many of them stay whatever follows."""

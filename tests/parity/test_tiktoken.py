@@ -129,6 +129,7 @@ def test_bytes_that_are_no_text(ours, tiktoken_gpt2):
     for size in list(range(20)) * 5:
         data = source.choice([b"", b"hello ", b" \n", "é".encode()]) + source.randbytes(size)
         assert ours.encode_bytes(data) == tiktoken_gpt2._encode_bytes(data)
+        assert ours._encode_single_piece(data) == (tiktoken_gpt2._encode_single_piece(data) if data else [])
 
 
 def test_unstable_endings(ours, tiktoken_gpt2):
