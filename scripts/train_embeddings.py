@@ -1,6 +1,6 @@
 """Train token vectors on a text, from random rows to rows whose neighbours make sense, and say what it came to.
 
-The model is embedding/model.py: eight tokens in, the next one out. DIR gets `before.safetensors` and
+The model is embedding/model.py: sixteen tokens in, the next one out. DIR gets `before.safetensors` and
 `after.safetensors`, each with the token table "wte.weight" (V, C) and the position table "wpe.weight" (T, C);
 `losses.jsonl`, a line a step; and `checkpoint.safetensors`, from which --resume goes on to the same numbers.
 """
@@ -38,7 +38,7 @@ examples:
 Ctrl-C ends after the present step and saves. Exit status: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C.
 """
 
-STEPS = 4500  # about eleven minutes on two cores
+STEPS = 3800  # about ten minutes on two cores
 
 
 def train(run: Run, folder: Folder, about: dict[str, Any], options: argparse.Namespace) -> bool:

@@ -1,6 +1,6 @@
 """Training: tokens per second of the model of scripts/train_embeddings.py, beside the same model in torch.
 
-The sizes are the script's own: V = 50,257, C = 64, a context of 8, 256 hidden units, 512 targets a step. Both begin
+The sizes are the script's own: V = 50,257, C = 64, a context of 16, 128 hidden units, 512 targets a step. Both begin
 with the same numbers and see the same batches; a sample is a whole step, from the lookup to the update. torch may use
 the faster of its two losses (over whole logits, and in chunks), and its fused AdamW.
 """
@@ -18,7 +18,7 @@ from minigrad.optim import AdamW
 from minigrad.threads import one_blas_thread
 
 PEERS = ("torch",)
-V, C, T, H, BATCH, LR = 50_257, 64, 8, 256, 512, 2e-3
+V, C, T, H, BATCH, LR = 50_257, 64, 16, 128, 512, 2e-3
 WHAT = f"a step of {BATCH} targets, V = {V:,}"
 
 

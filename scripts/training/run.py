@@ -29,11 +29,11 @@ class Settings:
 
     seed: int = 0
     width: int = 64
-    context: int = 8
-    hidden: int = 256
+    context: int = 16
+    hidden: int = 128
     batch: int = 512
-    lr: float = 8e-3
-    decay: int = 4500
+    lr: float = 1e-2
+    decay: int = 3800
     vocab_size: int = 0
     text: str = ""  # the SHA-256 of its ids
 
