@@ -25,6 +25,7 @@ from minigrad.threads import in_parts, one_blas_thread
 
 LOGITS = 64 << 20  # bytes of logits held at a time, if one token's are not more, and kept for the next call
 TOKENS = 1024  # whose logits are held at a time, at most: of more a block would be a narrow strip
+LINE = 64  # bytes of a cache line, where that memory begins: else every other vector read is in two of them
 BLOCK = 1 << 19  # logits worked on at a time: they, and what they are made of, are in the caches
 THREAD_SHARE = 1 << 16  # logits that are worth a second thread
 STRETCHES = 32  # that the columns are cut into, for threads to share: a fixed number, for sums are made in each
@@ -143,7 +144,9 @@ def _memory(size: int, dtype: np.dtype) -> np.ndarray:
         if kept.dtype == dtype and len(kept) >= size:
             return kept
         del kept  # before more is asked for
-    return np.empty(size, dtype)
+    memory = np.empty(size * dtype.itemsize + LINE, np.uint8)
+    begin = -memory.ctypes.data % LINE
+    return memory[begin:begin + size * dtype.itemsize].view(dtype)
 
 
 def _exponentials(h: np.ndarray, weight: np.ndarray, z: np.ndarray, at_targets: np.ndarray) -> tuple[Any, Any]:
