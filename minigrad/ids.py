@@ -1,6 +1,7 @@
 """Ids: integers that name the rows of a table, checked before anything is read or written with them."""
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,19 @@ def integers(values: Any, name: str, valid: str) -> np.ndarray:
     if array.size == 0 and isinstance(values, (list, tuple)):
         array = array.astype(np.int64)  # an empty list has no type of its own
     if array.dtype.kind not in "iu":
-        got = f"{array.dtype} of shape {array.shape}" + (f", the first is {array.flat[0]!r}" if array.size else "")
+        got = f"{array.dtype} of shape {array.shape}"
+        if array.dtype == object and array.size:  # of a list in which not all is alike
+            got += f", {first_of(array, _is_no_integer(array))}"
+        elif array.size:
+            got += f", the first is {array.flat[0]!r}"
         raise IdTypeError(f"{name} must be integers, got {got}; valid are {valid}")
     return array
+
+
+def _is_no_integer(array: np.ndarray) -> np.ndarray:
+    """Of an array of any objects: which of them are no integers, or too large for 64 bits."""
+    whole = [isinstance(x, Integral) and not isinstance(x, bool) and -(2**63) <= x < 2**63 for x in array.flat]
+    return ~np.array(whole).reshape(array.shape)
 
 
 def first_of(array: np.ndarray, bad: np.ndarray) -> str:

@@ -247,3 +247,9 @@ def test_a_gradient_spread_by_broadcasting_is_not_written_into():
         lookup([0, 1, 1], table, sparse=True).sum().backward()
     table.grad.rows.data[0] = 7
     assert table.grad.to_dense().tolist() == [[8.0] * 3, [4.0] * 3, [0.0] * 3, [0.0] * 3]
+
+
+@pytest.mark.parametrize(("ids", "told"), [([1, None], "None at position 1"), ([2, 2**70, 3], f"{2**70} at position 1")])
+def test_what_is_no_id_in_a_list_is_named_with_its_place(ids, told):
+    with pytest.raises(IdTypeError, match=f"ids must be integers, got object of shape .*, {told}; valid are 0 to 5"):
+        checked_ids(ids, 6)
