@@ -55,7 +55,7 @@ def integers(values: Any, name: str, valid: str) -> np.ndarray:
 
 def _is_no_integer(array: np.ndarray) -> np.ndarray:
     """Of an array of any objects: which of them are no integers, or too large for 64 bits."""
-    whole = [isinstance(x, Integral) and not isinstance(x, bool) and -(2**63) <= x < 2**63 for x in array.flat]
+    whole = [isinstance(x, Integral) and not isinstance(x, bool) and -(2**63) <= int(x) < 2**63 for x in array.flat]
     return ~np.array(whole).reshape(array.shape)
 
 
