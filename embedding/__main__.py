@@ -24,6 +24,9 @@ examples:
 """
 
 
+LARGEST = 1 << 40  # of the numbers; NumPy's own words about larger ones do not name them
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         "python -m embedding", None, __doc__, EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -43,6 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
     table.add_argument("--width", type=int, default=3, metavar="C", help="(default: %(default)s)")
 
     options = parser.parse_args(arguments)
+    for name in ("batch", "sequence", "rows", "width"):
+        if getattr(options, name, 0) > LARGEST:
+            parser.error(f"--{name} is {getattr(options, name)!s:.40}: it can be at most {LARGEST:,}")
     try:
         if sys.stdout is None:  # Python's word for a closed one, as after >&-
             raise OSError("standard output is closed")
@@ -51,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("python -m embedding: interrupted", file=sys.stderr)
         return 130
-    except (ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
+    except (ValueError, IndexError, TypeError, MemoryError) as error:
         parser.error(str(error))
     except BrokenPipeError:  # the reader, `head` perhaps, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

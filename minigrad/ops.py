@@ -176,7 +176,8 @@ def _to_winners(g: Any, a: np.ndarray, dim: Any) -> Any:
         winners = a == a.max(axis=dims, keepdims=True)
         if isinstance(dim, (tuple, list)):  # as torch's amax: a nan wins nowhere, and g / 0 makes all of them nan
             return share / winners.sum(axis=dims, keepdims=True) * winners
-        share = share / (winners := winners | np.isnan(a)).sum(axis=dims, keepdims=True)
+        winners |= np.isnan(a)  # for nothing equals a nan
+        share = share / winners.sum(axis=dims, keepdims=True)
     return where(winners, share, 0.0)
 
 

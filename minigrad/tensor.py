@@ -213,8 +213,7 @@ class Tensor:
 
     def __getitem__(self, key: Any) -> Tensor:
         """NumPy's indexing; ids in `key` may be negative, unlike a lookup's. A cell read twice gets both gradients."""
-        parts = key if isinstance(key, tuple) else (key,)
-        # copies, kept for the way back: the caller's may change
+        parts = key if isinstance(key, tuple) else (key,)  # copied: they may change before the backward
         parts = tuple(np.array(array_of(p)) if isinstance(p, (Tensor, list, np.ndarray)) else p for p in parts)
         parts = tuple(p.astype(int) if isinstance(p, np.ndarray) and p.size == 0 else p for p in parts)  # x[[]]
         return ops.index(self, key=parts if isinstance(key, tuple) else parts[0])
@@ -245,7 +244,7 @@ class Tensor:
 
     @numpy_names
     def max(self, dim: Any = None, keepdim: bool = False) -> Tensor:
-        """The largest values (torch's `.values`). Over one dim the first of equals gets the gradient, else all do."""
+        """The largest values (torch's `.values`). Equals share the gradient, but over one dim the first takes it."""
         return ops.reduce_max(self, dim=dim, keepdim=keepdim)
 
     @numpy_names

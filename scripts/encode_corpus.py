@@ -94,6 +94,7 @@ def begin(output: Output, plan: dict[str, Any], work: Iterator[tasks.Task], resu
         demand_same(plan["settings"], before["settings"], output.folder)
         demand_same_inputs(plan["inputs"], before["inputs"], output.folder)
         output.restore(work)
+        output.begin(plan)  # for its `errors` may be another now
         return None
     output.folder.mkdir(parents=True, exist_ok=True)
     return None

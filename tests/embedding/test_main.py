@@ -29,10 +29,14 @@ def test_an_interrupt_is_a_line_and_status_130(monkeypatch, capsys):
     assert main(["table"]) == 130 and capsys.readouterr() == ("", "python -m embedding: interrupted\n")
 
 
-@pytest.mark.parametrize("arguments", [
-    ["table", "--rows", "9" * 23], ["table", "--rows", "1" + "0" * 15], ["table", "9" * 23], ["memory", "--batch", "9" * 400],
-])  # fmt: skip
-def test_numbers_that_are_far_too_large_are_wrong_usage(arguments, capsys):
+@pytest.mark.parametrize("arguments, told", [
+    (["table", "--rows", "9" * 23], f"--rows is {'9' * 23}: it can be at most 1,099,511,627,776"),
+    (["table", "--rows", "1" + "0" * 12, "--width", "1000"], "(1000000000000, 1000)"),  # more than can be addressed
+    (["table", "9" * 23], f"{'9' * 23} at position 0; valid are 0 to 5"),
+    (["memory", "--batch", "9" * 400], f"--batch is {'9' * 40}: it can be at most"),
+])
+def test_numbers_that_are_far_too_large_are_wrong_usage_and_named(arguments, told, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
-    assert "python -m embedding: error: " in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "python -m embedding: error: " in said and told in said

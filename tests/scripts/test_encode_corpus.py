@@ -529,6 +529,14 @@ def test_a_finished_corpus_is_not_begun_again(corpus, encode, tmp_path):
     assert contents(tmp_path / "out") == before
 
 
+def test_what_was_gone_on_with_as_replace_is_not_strict_again(corpus, encode, tmp_path, monkeypatch):
+    dying(encode, monkeypatch, 12, corpus[0])
+    dying(encode, monkeypatch, 9, corpus[0], "--errors", "replace", "--resume")
+    code, said = encode(corpus[0], "--resume")
+    assert code == 1 and "errors is 'strict', but the run in" in said and "began with 'replace'" in said
+    assert encode(corpus[0], "--errors", "replace", "--resume") == (0, "")
+
+
 def test_a_shard_that_has_gone_since_is_told(corpus, encode, tmp_path):
     assert encode(corpus[0])[0] == 0
     (tmp_path / "out" / "train.bin").unlink()
