@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from bpe.table import Indices, Pieces, PieceTable, joined, padded
+from bpe.table import ROOM, Indices, Pieces, PieceTable, joined, padded
 
 WIDEST = 64  # bytes of the longest piece that is merged here
 ROW_BITS = 7  # which a row's number needs
@@ -38,7 +38,8 @@ class Tokens:
         tokens = sorted(ranks, key=ranks.__getitem__)
         self.pieces = joined(tokens)
         self.ids = np.fromiter(map(ranks.__getitem__, tokens), np.uint32, len(tokens))  # of the tokens 1, 2, 3 ...
-        self._table = PieceTable(len(tokens))
+        # With ROOM, since most of what is looked for is no token, and the search for it ends at an empty slot.
+        self._table = PieceTable(ROOM * len(tokens), middles=len(tokens))
         self._table.add(self.pieces, np.arange(1, len(tokens) + 1))
         self.single, self.double = self._of_all(1), self._of_all(2)
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 SHORT, MIDDLE = 15, 31  # bytes of the longest piece that has a key of 16 bytes, of 32
+ROOM = 4  # times the keys that a table has: what is not there, or not yet, is looked for in fewer slots then
 PADDING = 32  # zero bytes after those of pieces, so that a key can be read wherever one begins
 
 Keys = npt.NDArray[np.uint64]  # (N, 2), or (N, 4)
@@ -227,6 +228,6 @@ def distinct(keys: Keys) -> Keys:
     2
     """
     numbers = np.arange(1, len(keys) + 1)
-    table = KeyTable(len(keys), 8 * keys.shape[1])
+    table = KeyTable(ROOM * len(keys), 8 * keys.shape[1])
     table.add(keys, numbers)
     return keys[table.find(keys) == numbers]
