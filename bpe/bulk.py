@@ -95,26 +95,22 @@ def blocks_of_texts(texts: Iterable[str]) -> Iterator[tuple[str, list[int]]]:
 class BulkEncoder:
     """Encodes text with GPT-2's pattern and the tokens `ranks`, which must have every single byte.
 
+    lock: of multiprocessing, to let processes that are forked from now on share what any of them learns. The sharing
+    ends for a process when there is no room for more, and it forgets.
+
     >>> ranks = {bytes([byte]): byte for byte in range(256)} | {b"ab": 256, b"bc": 257, b"abc": 258}
     >>> bulk = BulkEncoder(ranks)
     >>> [ids.tolist() for ids in bulk.encode("abcbc ab")]
     [[258, 257, 32, 256]]
     """
 
-    def __init__(self, ranks: Mapping[bytes, int]) -> None:
+    def __init__(self, ranks: Mapping[bytes, int], lock: AbstractContextManager[Any] | None = None) -> None:
         self._tokens = Tokens(ranks)
-        self.forget()
+        self._known = Known(self._tokens, lock)
 
     def forget(self) -> None:
         """Know the tokens alone again."""
         self._known = Known(self._tokens)
-
-    def share(self, lock: AbstractContextManager[Any]) -> None:
-        """Know the tokens alone, and let processes that are forked from now on share what any of them learns.
-
-        lock: of multiprocessing. The sharing ends for a process when there is no room for more, and it forgets.
-        """
-        self._known = Known(self._tokens, lock)
 
     def encode(self, text: str) -> Iterator[Ids]:
         """The ids of a text, array by array."""

@@ -393,12 +393,12 @@ class Encoding:
                 yield np.array([special_id], np.uint32)
 
     def share_between_forks(self, lock: AbstractContextManager[Any]) -> None:
-        """Let processes that are forked from now on share what they learn of long texts: see BulkEncoder.share.
+        """Let processes that are forked from now on share what they learn of long texts: see BulkEncoder.
 
         Without effect for a pattern that is not GPT-2's.
         """
         if self._has_bulk:
-            self._bulk_encoder().share(lock)
+            self._bulk = BulkEncoder(self._mergeable_ranks, lock)
 
     def _bulk_encoder(self) -> BulkEncoder:
         bulk = self._bulk = self._bulk or BulkEncoder(self._mergeable_ranks)

@@ -109,8 +109,7 @@ from tests.bpe.test_bulk import RANKS, one_by_one
 
 known.KNOWN, known.KNOWN_IDS = 300, 900
 fork = multiprocessing.get_context("fork")
-encoder = bulk.BulkEncoder(RANKS)
-encoder.share(fork.Lock())
+encoder = bulk.BulkEncoder(RANKS, fork.Lock())
 
 def encode(numbers):
     text = " ".join(f"w{i}x" for i in numbers) + " pieces of many letters: abcabcbcabcbcabcbc " + 15 * "abc"
@@ -161,8 +160,8 @@ class Lock:
 
 
 def test_what_another_has_merged_meanwhile_is_not_known_twice():
-    encoder, lock = bulk.BulkEncoder(BYTES), Lock()
-    encoder.share(lock)
+    lock = Lock()
+    encoder = bulk.BulkEncoder(BYTES, lock)
 
     def another_encodes_the_same(n):
         if n == 2:
@@ -175,8 +174,8 @@ def test_what_another_has_merged_meanwhile_is_not_known_twice():
 
 
 def test_a_piece_that_another_is_still_adding_is_not_taken_for_one_without_ids():
-    encoder, lock = bulk.BulkEncoder(BYTES), Lock()
-    encoder.share(lock)
+    lock = Lock()
+    encoder = bulk.BulkEncoder(BYTES, lock)
     shared, find = encoder._known, encoder._known.table.find
 
     def the_key_is_there_already(pieces):
@@ -194,8 +193,8 @@ def test_a_piece_that_another_is_still_adding_is_not_taken_for_one_without_ids()
 
 
 def test_a_process_that_forgets_has_a_lock_of_its_own():
-    encoder, lock = bulk.BulkEncoder(BYTES), Lock()
-    encoder.share(lock)
+    lock = Lock()
+    encoder = bulk.BulkEncoder(BYTES, lock)
     encoder.forget()
     lock.then = lambda n: pytest.fail("another process may have died with it")
     assert [ids.tolist() for ids in encoder.encode("quick words")] == [list(b"quick words")]
