@@ -67,7 +67,8 @@ def bytes_by_id(mergeable_ranks: dict[bytes, int], special_tokens: dict[str, int
         special = {id: text.encode() for text, id in reversed(special_tokens.items())}
     except UnicodeEncodeError as error:
         raise ValueError(f"the special token {error.object!r} has a surrogate, which no text is read with") from None
-    bytes_of = {id: token for token, id in mergeable_ranks.items()} | special
+    bytes_of = {id: token for token, id in mergeable_ranks.items()}
+    bytes_of |= special
     if len(bytes_of) != len(mergeable_ranks) + len(special):
         first: dict[int, bytes] = dict(special)
         for token, id in mergeable_ranks.items():
