@@ -45,6 +45,7 @@ class Shards:
         self.tokens = 0  # in the shard that is written, and
         self.documents = 0  # in all
         self.file: io.FileIO | None = None
+        self.digest = hashlib.sha256()  # of what is in the file
 
     @property
     def path(self) -> Path:
@@ -75,14 +76,11 @@ class Shards:
             header[:3] = 20240520, 1, self.tokens
             self.file.seek(0)
             self._write(header.tobytes())
+            self._read_digest()  # for its first bytes are others now
         self.flush()
-        self.file.seek(0)
-        digest = hashlib.sha256()
-        while part := self.file.read(1 << 20):
-            digest.update(part)
         self.file.close()
         self.file = None
-        self.finished.append({"file": self.path.name, "tokens": self.tokens, "sha256": digest.hexdigest()})
+        self.finished.append({"file": self.path.name, "tokens": self.tokens, "sha256": self.digest.hexdigest()})
         self.tokens = 0
 
     def flush(self) -> None:
@@ -116,7 +114,7 @@ class Shards:
             self._open("r+")
             assert self.file is not None
             self.file.truncate(length)
-            self.file.seek(length)
+            self._read_digest()
 
     def length(self, tokens: int) -> int:
         """The bytes of a shard of so many tokens."""
@@ -129,11 +127,21 @@ class Shards:
         # unbuffered: a disk that is full is told by the write that fills it, not when the file is closed
         self.file = io.FileIO(self.folder / (self.path.name + PARTIAL), mode)
 
+    def _read_digest(self) -> None:
+        """The digest of what is in the file, which is at its end then."""
+        assert self.file is not None
+        self.digest = hashlib.sha256()
+        self.file.seek(0)
+        while part := self.file.read(1 << 20):
+            self.digest.update(part)
+
     def _write(self, data: bytes) -> None:
         if not self.file:
             self._open("w+")
+            self.digest = hashlib.sha256()
             self._write(bytes(HEADER_BYTES[self.format]))  # filled in when the number of ids is known
         assert self.file is not None
+        self.digest.update(data)
         view = memoryview(data)
         try:
             while view:
