@@ -9,7 +9,6 @@ writes what became of them is in scripts/corpus/.
 """
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import importlib
 import json
@@ -37,8 +36,7 @@ BEFORE_SPACE = re.compile(
 Ids = npt.NDArray[np.unsignedinteger[Any]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """How files become documents, and documents ids."""
 
     separator: str = ""  # between documents, where they are told by one

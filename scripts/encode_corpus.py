@@ -12,7 +12,6 @@ told by lines or a separator is held in memory whole; all else is bounded.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import hashlib
 import re
 import sys
@@ -51,7 +50,7 @@ def encode(options: argparse.Namespace) -> int:
     inputs = find(options.inputs, "separator" if options.separator else options.documents)
     plan = {
         "settings": {
-            **dataclasses.asdict(given), "documents": options.documents, "format": options.format,
+            **given._asdict(), "documents": options.documents, "format": options.format,
             "shard_tokens": options.shard_tokens, "vocabulary": vocabulary, "task_bytes": tasks.TASK_BYTES,
         },
         "inputs": [list(file) for file in inputs],
