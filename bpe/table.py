@@ -1,7 +1,8 @@
 """Hash tables of pieces that are asked in whole arrays: many pieces in, their numbers out.
 
 A piece of up to 15 bytes fits in 16 together with its length. These 16 bytes, read as two integers, are its *key*:
-equal keys are equal pieces, so nothing is ever taken for something else. A piece of up to 31 bytes has one of 32.
+equal keys are equal pieces, so nothing is ever taken for something else. A piece of up to 31 bytes has one of 32, and
+one of up to 127 bytes one of 128.
 
 By hand: " the" is 20 74 68 65. Read as little-endian integers, with the length 4 in the last byte of the second,
 its key is (0x65687420, 0x0400000000000000).
@@ -12,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-SHORT, MIDDLE = 15, 31  # bytes of the longest piece that has a key of 16 bytes, of 32
+SHORT, MIDDLE, LONG = 15, 31, 127  # bytes of the longest piece that has a key of 16 bytes, of 32, of 128
 ROOM = 4  # times the keys that a table has: what is not there, or not yet, is looked for in fewer slots then
-PADDING = 32  # zero bytes after those of pieces, so that a key can be read wherever one begins
+PADDING = 128  # zero bytes after those of pieces, so that a key can be read wherever one begins
 
-Keys = npt.NDArray[np.uint64]  # (N, 2), or (N, 4)
+Keys = npt.NDArray[np.uint64]  # (N, 2), or (N, 4), or (N, 16)
 Indices = npt.NDArray[np.intp]
 Zeros = Callable[[int, Any], npt.NDArray[Any]]  # size and dtype to an array of zeros
 
@@ -27,8 +28,8 @@ def _keep(size: int) -> npt.NDArray[np.uint64]:
     return np.frombuffer(b"".join(masks), "<u8").reshape(-1, size // 8)
 
 
-_KEEP = {size: _keep(size) for size in (SHORT + 1, MIDDLE + 1)}
-_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)  # odd, without a pattern
+_KEEP = {size: _keep(size) for size in (SHORT + 1, MIDDLE + 1, LONG + 1)}
+_MIX = [pow(0x9E3779B97F4A7C15, power, 1 << 64) for power in range(1, 17)]  # odd, without a pattern
 
 
 class Pieces(NamedTuple):
@@ -85,7 +86,7 @@ def piece_keys(
 ) -> Keys:
     """The keys of the pieces that begin at `starts` in `data` (see `padded`); (N,) and (N,) in, (N, size / 8) out.
 
-    size: of a key in bytes, 16 or 32. Pieces that do not fit get a key that no piece has.
+    size: of a key in bytes: 16, 32 or 128. Pieces that do not fit get a key that no piece has.
 
     >>> [[hex(half) for half in key] for key in piece_keys(padded(b"in the"), np.array([2]), np.array([4])).tolist()]
     [['0x65687420', '0x400000000000000']]
@@ -109,7 +110,7 @@ def of_keys(keys: Keys) -> Pieces:
 
 
 class KeyTable:
-    """The numbers of keys of `size` bytes, 16 or 32: from 1 to `capacity`, and given by whoever adds a key.
+    """The numbers of keys of `size` bytes, 16, 32 or 128: from 1 to `capacity`, and given by whoever adds a key.
 
     0 stands for a key that is not there. Adding needs a lock. Finding needs none: what is added is written before it
     can be found, in the order in which this process writes (another may see it in another order: see bulk.py).
@@ -172,8 +173,9 @@ class KeyTable:
 class PieceTable:
     """The numbers of pieces, as KeyTable those of keys.
 
-    Pieces of up to 15 bytes are found by their key, and so are the first `middles` of up to 31. The others, which are
-    few, are in a dict; where the arrays are in memory that processes share, what is in the dict is not.
+    Pieces of up to 15 bytes are found by their key. Of longer ones, which are few, as many as there is room for are
+    found so too: `middles` of up to 31 bytes, then `longs` of up to 127. The others are in a dict; where the arrays are
+    in memory that processes share, what is in the dict is not.
 
     >>> pieces = joined([b"one", b"longer than fifteen"])
     >>> table = PieceTable(capacity=100)
@@ -184,40 +186,62 @@ class PieceTable:
     [5, 6]
     """
 
-    def __init__(self, capacity: int, middles: int = 0, zeros: Zeros = np.zeros) -> None:
+    def __init__(self, capacity: int, middles: int = 0, longs: int = 0, zeros: Zeros = np.zeros) -> None:
         self._shorts = KeyTable(capacity, SHORT + 1, zeros)
-        self._middles = KeyTable(middles, MIDDLE + 1, zeros)
-        self._of_middle = zeros(middles + 1, np.intp)  # the numbers of the first, the second, ... piece there,
-        self._middle_count = zeros(1, np.intp)  # and how many there are
-        self._long: dict[bytes, int] = {}
-        self._least = MIDDLE + 1 if middles else SHORT + 1  # bytes of the shortest in the dict
+        sizes = ((middles, MIDDLE + 1), (longs, LONG + 1))
+        self._longer = [_Room(capacity, size, zeros) for capacity, size in sizes if capacity]
+        self._others: dict[bytes, int] = {}
 
     def find(self, pieces: Pieces) -> Indices:
         """The number of each piece, 0 for those that are not there; (N,)."""
         numbers = self._shorts.find(piece_keys(*pieces))
-        longer = np.flatnonzero(pieces.lengths > SHORT)
-        if len(longer) and len(self._of_middle) > 1:
-            keys = piece_keys(*pieces.take(longer), MIDDLE + 1)
-            numbers[longer] = found = self._of_middle.take(self._middles.find(keys))
-            longer = longer[(found == 0) & (pieces.lengths[longer] >= self._least)]
-        numbers[longer] = [self._long.get(piece, 0) for piece in pieces.bytes_at(longer)]
+        left = np.flatnonzero(pieces.lengths > SHORT)
+        for room in self._longer:
+            if len(left) == 0:
+                return numbers
+            some = pieces.take(left)
+            numbers[left] = found = room.find(some)
+            left = left[(found == 0) & (room.is_full | (some.lengths >= room.size))]
+        numbers[left] = [self._others.get(piece, 0) for piece in pieces.bytes_at(left)]
         return numbers
 
     def add(self, pieces: Pieces, numbers: Indices) -> None:
         """Give pieces, which are different and not there, their numbers, (N,)."""
         some = np.flatnonzero(pieces.lengths <= SHORT)
         self._shorts.add(piece_keys(*pieces.take(some)), numbers[some])
+        left = np.flatnonzero(pieces.lengths > SHORT)
+        for room in self._longer:
+            left = left[~room.add(pieces.take(left), numbers[left])]
+        self._others.update(zip(pieces.bytes_at(left), numbers[left].tolist()))
 
-        begin = int(self._middle_count[0]) + 1
-        some = np.flatnonzero((pieces.lengths > SHORT) & (pieces.lengths <= MIDDLE))[: len(self._of_middle) - begin]
-        self._of_middle[begin : begin + len(some)] = numbers[some]
-        self._middles.add(piece_keys(*pieces.take(some), MIDDLE + 1), np.arange(begin, begin + len(some)))
-        self._middle_count += len(some)
 
-        is_long = pieces.lengths > SHORT
-        is_long[some] = False
-        self._least = int(pieces.lengths[is_long].min(initial=self._least))
-        self._long.update(zip(pieces.bytes_at(np.flatnonzero(is_long)), numbers[is_long].tolist()))
+class _Room:
+    """Room for some pieces that have a key of `size` bytes, which are the first, the second, ... in its KeyTable."""
+
+    def __init__(self, capacity: int, size: int, zeros: Zeros) -> None:
+        self.size = size
+        self._keys = KeyTable(capacity, size, zeros)
+        self._numbers = zeros(capacity + 1, np.intp)  # of the first, the second, ...
+        self._count = zeros(1, np.intp)
+
+    @property
+    def is_full(self) -> bool:
+        return int(self._count[0]) == len(self._numbers) - 1
+
+    def find(self, pieces: Pieces) -> Indices:
+        """The number of each piece, 0 for those that are not here; (N,)."""
+        return self._numbers.take(self._keys.find(piece_keys(*pieces, self.size)))
+
+    def add(self, pieces: Pieces, numbers: Indices) -> npt.NDArray[np.bool_]:
+        """Give those that there is room for their numbers, (N,); which they are, (N,)."""
+        begin = int(self._count[0]) + 1
+        some = np.flatnonzero(pieces.lengths < self.size)[: len(self._numbers) - begin]
+        self._numbers[begin : begin + len(some)] = numbers[some]
+        self._keys.add(piece_keys(*pieces.take(some), self.size), np.arange(begin, begin + len(some)))
+        self._count += len(some)
+        added = np.zeros(len(numbers), bool)
+        added[some] = True
+        return added
 
 
 def distinct(keys: Keys) -> Keys:
