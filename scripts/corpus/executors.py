@@ -9,6 +9,7 @@ import concurrent.futures
 import contextlib
 import gc
 import importlib
+import itertools
 import multiprocessing
 import os
 import signal
@@ -17,12 +18,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from bpe.corpus import CorpusEncoder, Encoded
-from corpus.tasks import Task
+from bpe.corpus import CorpusEncoder, Encoded, Ids
+from bpe.known import shared_zeros
+from corpus.tasks import TASK_BYTES, Task
 
 TRIES = 3  # for a task whose worker dies
+TRAY = TASK_BYTES  # ids that a tray has room for: there are seldom as many as bytes
 Done = Iterator[tuple[Task, Encoded]]
 T = TypeVar("T")
 
@@ -37,31 +40,44 @@ def in_this_process(encoder: CorpusEncoder, tasks: Iterable[Task]) -> Done:
 
 
 def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) -> Done:
-    """With `workers` processes, each of which gets the vocabulary once, when it begins."""
+    """With `workers` processes, each of which gets the vocabulary once, when it begins.
+
+    The ids of a result are there until the next is asked for.
+    """
     # A fork has the vocabulary at once, where a new process would read for half a second, and forks can share what they
     # learn. It is not to be had everywhere, and safe only beside threads that hold no lock: here none of ours runs.
     is_linux = sys.platform == "linux"
     context = multiprocessing.get_context("fork" if is_linux else "spawn")
+    # The ids of a task come back on a tray, in memory that forks share: through a pipe takes as long as 1 MB of text.
+    window = 2 * workers + 1
+    trays = [shared_zeros(TRAY, encoder.dtype) for _ in range(window if is_linux else 0)]
+    turn = itertools.cycle(range(window))  # no two of the tasks under way have the same tray, for they end in order
 
     def begin() -> concurrent.futures.ProcessPoolExecutor:
         if is_linux:
             encoder.encoding.share_between_forks(context.Lock())  # anew each time: who died may have held the lock
             gc.freeze()  # else the garbage collector of each fork would write to, and so copy, all that there is
-        return concurrent.futures.ProcessPoolExecutor(workers, context, initializer=_keep, initargs=(encoder,))
+        return concurrent.futures.ProcessPoolExecutor(workers, context, initializer=_keep, initargs=(encoder, trays))
 
     pool = begin()
 
-    def submit(task: Task) -> concurrent.futures.Future[Encoded]:
+    def submit(task: Task) -> tuple[concurrent.futures.Future[Encoded | OnTray], int]:
         nonlocal pool
+        tray = next(turn)
         try:
-            return pool.submit(_encode, task.spans)
+            return pool.submit(_encode, task.spans, tray), tray
         except BrokenProcessPool:
             pool.shutdown()
             pool = begin()
-            return pool.submit(_encode, task.spans)
+            return pool.submit(_encode, task.spans, tray), tray
+
+    def result(under_way: tuple[concurrent.futures.Future[Encoded | OnTray], int]) -> Encoded:
+        future, tray = under_way
+        encoded = future.result()
+        return encoded.taken_from(trays[tray]) if isinstance(encoded, OnTray) else encoded
 
     try:
-        yield from in_order(tasks, submit, lambda future: future.result(), 2 * workers + 1, BrokenProcessPool)
+        yield from in_order(tasks, submit, result, window, BrokenProcessPool)
     finally:
         with _undisturbed():
             pool.shutdown(cancel_futures=True)
@@ -140,12 +156,24 @@ def in_order(
         yield task, encoded
 
 
+class OnTray(NamedTuple):
+    """What became of a task, its ids on a tray, those for training first."""
+
+    encoded: Encoded  # without its ids
+    counts: tuple[int, int]
+
+    def taken_from(self, tray: Ids) -> Encoded:
+        train, val = self.counts
+        return self.encoded._replace(ids=(tray[:train], tray[train : train + val]))
+
+
 _encoder: CorpusEncoder | None = None  # of a worker process
+_trays: list[Ids] = []
 
 
-def _keep(encoder: CorpusEncoder) -> None:
-    global _encoder
-    _encoder = encoder
+def _keep(encoder: CorpusEncoder, trays: list[Ids]) -> None:
+    global _encoder, _trays
+    _encoder, _trays = encoder, trays
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to deal with, and
     threading.Thread(target=_end_with_parent, daemon=True).start()  # if it is killed, nobody would tell a worker
 
@@ -157,6 +185,12 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _encode(spans: Any) -> Encoded:
+def _encode(spans: Any, tray: int) -> Encoded | OnTray:
     assert _encoder is not None
-    return _encoder.encode(spans)
+    encoded = _encoder.encode(spans)
+    train, val = encoded.ids
+    if not _trays or len(train) + len(val) > TRAY:
+        return encoded
+    _trays[tray][: len(train)] = train
+    _trays[tray][len(train) : len(train) + len(val)] = val
+    return OnTray(encoded._replace(ids=(train[:0], val[:0])), (len(train), len(val)))

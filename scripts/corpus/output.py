@@ -62,8 +62,8 @@ class Shards:
                 if not self.most:
                     raise Failed(f"{self.path}: llm.c's header counts no more than {most:,} ids; give --shard-tokens")
                 self.complete()
-            self._write(ids[: most - self.tokens].tobytes())
             written, ids = ids[: most - self.tokens], ids[most - self.tokens :]
+            self._write(written.view(np.uint8).data)
             self.tokens += len(written)
 
     def complete(self) -> None:
@@ -135,7 +135,7 @@ class Shards:
         while part := self.file.read(1 << 20):
             self.digest.update(part)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes | memoryview) -> None:
         if not self.file:
             self._open("w+")
             self.digest = hashlib.sha256()
