@@ -35,12 +35,12 @@ class Tokens:
         if len(ranks) >= NONE:
             raise ValueError(f"{len(ranks):,} tokens: {NONE - 1:,} are the most that can be told apart")
         self.ranks = ranks
-        tokens = sorted(ranks, key=ranks.__getitem__)
-        self.pieces = joined(tokens)
-        self.ids = np.fromiter(map(ranks.__getitem__, tokens), np.uint32, len(tokens))  # of the tokens 1, 2, 3 ...
+        ids = np.fromiter(ranks.values(), np.uint32, len(ranks))
+        order = np.argsort(ids)
+        self.pieces, self.ids = joined(ranks).take(order), ids[order]  # of the tokens 1, 2, 3 ...
         # With ROOM, since most of what is looked for is no token, and the search for it ends at an empty slot.
-        self._table = PieceTable(ROOM * len(tokens), middles=len(tokens))
-        self._table.add(self.pieces, np.arange(1, len(tokens) + 1))
+        self._table = PieceTable(ROOM * len(ranks), middles=len(ranks))
+        self._table.add(self.pieces, np.arange(1, len(ranks) + 1))
         self.single, self.double = self._of_all(1), self._of_all(2)
 
     def _of_all(self, length: int) -> npt.NDArray[np.int32]:
