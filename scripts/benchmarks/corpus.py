@@ -28,7 +28,7 @@ from bpe.split import GPT2_PATTERN
 PEERS = ("tiktoken",)
 SCRIPT = Path(__file__).resolve().parents[1] / "encode_corpus.py"
 MEGABYTES, QUICK_MEGABYTES = 100, 20
-TURNS = 3  # of each, whole runs of many seconds
+TURNS = 5  # of each, whole runs of many seconds
 FILE, DOCUMENT = 4_000_000, 4_000  # bytes, characters
 SEPARATOR = "<|endoftext|>"
 # Python may keep what it has compiled, as it did with tiktoken's modules when that was installed: else ours alone are
