@@ -203,6 +203,11 @@ def test_a_process_that_forgets_has_a_lock_of_its_own():
     assert [ids.tolist() for ids in encoder.encode("quick words")] == [list(b"quick words")]
 
 
+def test_tokens_may_be_given_in_any_order():
+    encoder = bulk.BulkEncoder(dict(reversed(RANKS.items())))
+    assert [ids.tolist() for ids in encoder.encode("abcbc ab")] == [one_by_one("abcbc ab")]
+
+
 def test_surrogates_are_repaired():
     assert [ids.tolist() for ids in bulk.BulkEncoder(RANKS).encode("a\ud83d\udc4d \ud800")] == [one_by_one("a👍 \ufffd")]
 

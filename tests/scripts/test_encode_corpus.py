@@ -241,6 +241,18 @@ def test_three_processes_write_the_bytes_of_one(corpus, encode, tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "three")
 
 
+@pytest.mark.parametrize("room", [1, 20, 10_000])
+def test_ids_come_back_from_workers_whatever_room_there_is_for_them(room, monkeypatch):
+    monkeypatch.setattr(executors, "TRAY", room)
+    encoder = CorpusEncoder(bpe.get_encoding("gpt2"), Settings(val_fraction=0.4))
+    texts = [" ".join(map(str, range(i, i + 8))).replace(" 2", "\n2").encode() for i in range(0, 90, 3)]
+    work = [Task((Span("-", "line", 0, len(text), len(text), data=text),), len(text)) for text in texts]
+    alone = [([ids.tolist() for ids in encoded.ids], encoded[1:]) for _, encoded in executors.in_this_process(encoder, work)]
+    found = [([ids.tolist() for ids in encoded.ids], encoded[1:]) for _, encoded in executors.in_processes(encoder, work, 2)]
+    assert found == alone
+    assert all(any(ids[i] for ids, _ in alone) for i in (0, 1))
+
+
 class DiesOnce(CorpusEncoder):
     """Dies in the middle of a task, if nobody did before."""
 
