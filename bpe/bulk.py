@@ -95,8 +95,8 @@ def blocks_of_texts(texts: Iterable[str]) -> Iterator[tuple[str, list[int]]]:
 class BulkEncoder:
     """Encodes text with GPT-2's pattern and the tokens `ranks`, which must have every single byte.
 
-    lock: of multiprocessing, to let processes that are forked from now on share what any of them learns. The sharing
-    ends for a process when there is no room for more, and it forgets.
+    lock: of multiprocessing, to let processes that are forked from now on share what any of them learns. When
+    there is no room for more, a process forgets all but the tokens, and shares no longer.
 
     >>> ranks = {bytes([byte]): byte for byte in range(256)} | {b"ab": 256, b"bc": 257, b"abc": 258}
     >>> bulk = BulkEncoder(ranks)

@@ -184,11 +184,11 @@ def read_vocabulary(
 def _read_gpt2(vocab_bpe: str) -> tuple[dict[bytes, int], dict[str, int]]:
     """The same for GPT-2's own two files, six times as fast: its ids are the bytes, then the merges, in order."""
     _, _, merges = vocab_bpe.rstrip("\n").partition("\n")
-    bytes_of = np.full(max(map(ord, CHARACTER_TO_BYTE)) + 1, 0xFF, np.uint8)  # by character; 0xFF, which no merge has,
-    bytes_of[list(map(ord, CHARACTER_TO_BYTE))] = list(CHARACTER_TO_BYTE.values())  # is left for the end of a line
-    codes = np.frombuffer(merges.replace(" ", "").encode("utf-16-le"), np.uint16)
+    byte_of = np.full(0x200, 0xFF, np.uint8)  # of each character; 0xFF, which no merge has, for the end of a line
+    byte_of[[*map(ord, CHARACTER_TO_BYTE)]] = [*CHARACTER_TO_BYTE.values()]
+    characters = np.frombuffer(merges.replace(" ", "").encode("utf-16-le"), "<u2")
     pieces = [bytes([byte]) for byte in BYTES_IN_ID_ORDER]
-    pieces += bytes_of[codes].tobytes().split(b"\xff")
+    pieces += byte_of[characters].tobytes().split(b"\xff")
     return dict(zip(pieces, range(len(pieces)))), {"<|endoftext|>": len(pieces)}
 
 

@@ -29,7 +29,8 @@ def _keep(size: int) -> npt.NDArray[np.uint64]:
 
 
 _KEEP = {size: _keep(size) for size in (SHORT + 1, MIDDLE + 1, LONG + 1)}
-_MIX = [pow(0x9E3779B97F4A7C15, power, 1 << 64) for power in range(1, 17)]  # odd, without a pattern
+_MIX = [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F]  # odd, without a pattern;
+_MIX += [pow(odd, power, 1 << 64) for power in (3, 5, 7) for odd in _MIX]  # and more for keys of 128 bytes
 
 
 class Pieces(NamedTuple):
@@ -173,9 +174,9 @@ class KeyTable:
 class PieceTable:
     """The numbers of pieces, as KeyTable those of keys.
 
-    Pieces of up to 15 bytes are found by their key. Of longer ones, which are few, as many as there is room for are
-    found so too: `middles` of up to 31 bytes, then `longs` of up to 127. The others are in a dict; where the arrays are
-    in memory that processes share, what is in the dict is not.
+    Pieces of up to 15 bytes are found by their key. So are longer ones while there is room: the first `middles` of up
+    to 31 bytes, and the first `longs` of up to 127 for which that had none. All others are in a dict; where the arrays
+    are in memory that processes share, what is in the dict is not.
 
     >>> pieces = joined([b"one", b"longer than fifteen"])
     >>> table = PieceTable(capacity=100)
@@ -189,19 +190,19 @@ class PieceTable:
     def __init__(self, capacity: int, middles: int = 0, longs: int = 0, zeros: Zeros = np.zeros) -> None:
         self._shorts = KeyTable(capacity, SHORT + 1, zeros)
         sizes = ((middles, MIDDLE + 1), (longs, LONG + 1))
-        self._longer = [_Room(capacity, size, zeros) for capacity, size in sizes if capacity]
+        self._longer = [_LongerTable(capacity, size, zeros) for capacity, size in sizes if capacity]
         self._others: dict[bytes, int] = {}
 
     def find(self, pieces: Pieces) -> Indices:
         """The number of each piece, 0 for those that are not there; (N,)."""
         numbers = self._shorts.find(piece_keys(*pieces))
         left = np.flatnonzero(pieces.lengths > SHORT)
-        for room in self._longer:
+        for table in self._longer:
             if len(left) == 0:
                 return numbers
             some = pieces.take(left)
-            numbers[left] = found = room.find(some)
-            left = left[(found == 0) & (room.is_full | (some.lengths >= room.size))]
+            numbers[left] = found = table.find(some)
+            left = left[(found == 0) & (table.is_full | (some.lengths >= table.size))]  # the others are nowhere else
         numbers[left] = [self._others.get(piece, 0) for piece in pieces.bytes_at(left)]
         return numbers
 
@@ -210,13 +211,16 @@ class PieceTable:
         some = np.flatnonzero(pieces.lengths <= SHORT)
         self._shorts.add(piece_keys(*pieces.take(some)), numbers[some])
         left = np.flatnonzero(pieces.lengths > SHORT)
-        for room in self._longer:
-            left = left[~room.add(pieces.take(left), numbers[left])]
+        for table in self._longer:
+            left = left[~table.add(pieces.take(left), numbers[left])]
         self._others.update(zip(pieces.bytes_at(left), numbers[left].tolist()))
 
 
-class _Room:
-    """Room for some pieces that have a key of `size` bytes, which are the first, the second, ... in its KeyTable."""
+class _LongerTable:
+    """The numbers of up to `capacity` pieces of less than `size` bytes.
+
+    The first that is added is 1 in a KeyTable, the next 2, and so on, so that this is no larger than `capacity`.
+    """
 
     def __init__(self, capacity: int, size: int, zeros: Zeros) -> None:
         self.size = size
@@ -236,7 +240,7 @@ class _Room:
         """Give those that there is room for their numbers, (N,); which they are, (N,)."""
         begin = int(self._count[0]) + 1
         some = np.flatnonzero(pieces.lengths < self.size)[: len(self._numbers) - begin]
-        self._numbers[begin : begin + len(some)] = numbers[some]
+        self._numbers[begin : begin + len(some)] = numbers[some]  # before the keys, by which others find them
         self._keys.add(piece_keys(*pieces.take(some), self.size), np.arange(begin, begin + len(some)))
         self._count += len(some)
         added = np.zeros(len(numbers), bool)
@@ -245,7 +249,7 @@ class _Room:
 
 
 def distinct(keys: Keys) -> Keys:
-    """Each of the keys once, in no particular order; (N, 2) in, (M, 2) out, or (N, 4) and (M, 4).
+    """Each of the keys once, in no particular order; (N, K) in, (M, K) out.
 
     >>> keys = piece_keys(padded(b"one one two"), np.array([0, 4, 8]), np.array([3, 3, 3]))
     >>> len(distinct(keys))

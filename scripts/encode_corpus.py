@@ -12,8 +12,6 @@ told by lines or a separator is held in memory whole; all else is bounded.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
 import hashlib
 import re
 import sys
@@ -280,20 +278,6 @@ def unescaped(text: str) -> str:
     return re.sub(r"\\(.?)", one, text, flags=re.DOTALL)
 
 
-def keep_memory() -> None:
-    """Let the C library, where it is glibc, keep what arrays give back.
-
-    Else it returns the memory of large arrays to the system and gets it anew, which is a page fault for every 4 KB: a
-    twentieth of the time, and more with many workers. Source of the numbers: malloc.h, mallopt(3).
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(AttributeError):  # another C library
-            c = ctypes.CDLL(None)
-            c.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD: bytes free at the end of the heap before they are returned
-            c.mallopt(-2, 1 << 26)  # M_TOP_PAD: bytes more than needed that are got at once
-            c.mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD: bytes of an array that is not in the heap; 32 MB is the most
-
-
 if __name__ == "__main__":
-    keep_memory()
+    commands.keep_memory()
     commands.run(main)

@@ -25,7 +25,7 @@ from bpe.known import shared_zeros
 from corpus.tasks import TASK_BYTES, Task
 
 TRIES = 3  # for a task whose worker dies
-TRAY = TASK_BYTES  # ids that a tray has room for: there are seldom as many as bytes
+TRAY = TASK_BYTES  # ids that fit on a tray (see in_processes): a task has seldom as many as bytes
 Done = Iterator[tuple[Task, Encoded]]
 T = TypeVar("T")
 
@@ -42,16 +42,18 @@ def in_this_process(encoder: CorpusEncoder, tasks: Iterable[Task]) -> Done:
 def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) -> Done:
     """With `workers` processes, each of which gets the vocabulary once, when it begins.
 
-    The ids of a result are there until the next is asked for.
+    The ids of a result are written over when the next is asked for.
     """
     # A fork has the vocabulary at once, where a new process would read for half a second, and forks can share what they
     # learn. It is not to be had everywhere, and safe only beside threads that hold no lock: here none of ours runs.
     is_linux = sys.platform == "linux"
     context = multiprocessing.get_context("fork" if is_linux else "spawn")
-    # The ids of a task come back on a tray, in memory that forks share: through a pipe takes as long as 1 MB of text.
+    # The ids of a task come back on a tray, in memory that forks share: a pipe would take as long as encoding 200 KB.
     window = 2 * workers + 1
     trays = [shared_zeros(TRAY, encoder.dtype) for _ in range(window if is_linux else 0)]
-    turn = itertools.cycle(range(window))  # no two of the tasks under way have the same tray, for they end in order
+    # No two of the tasks under way have the same tray: they end in order, and when they are given out again, all the
+    # workers that had them have ended.
+    turn = itertools.cycle(range(window))
 
     def begin() -> concurrent.futures.ProcessPoolExecutor:
         if is_linux:
@@ -61,20 +63,27 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
 
     pool = begin()
 
-    def submit(task: Task) -> tuple[concurrent.futures.Future[Encoded | OnTray], int]:
+    def begin_again() -> None:
         nonlocal pool
+        pool.shutdown(cancel_futures=True)
+        pool = begin()
+
+    def submit(task: Task) -> tuple[concurrent.futures.Future[Encoded | OnTray], int]:
         tray = next(turn)
         try:
             return pool.submit(_encode, task.spans, tray), tray
         except BrokenProcessPool:
-            pool.shutdown()
-            pool = begin()
+            begin_again()
             return pool.submit(_encode, task.spans, tray), tray
 
     def result(under_way: tuple[concurrent.futures.Future[Encoded | OnTray], int]) -> Encoded:
         future, tray = under_way
-        encoded = future.result()
-        return encoded.taken_from(trays[tray]) if isinstance(encoded, OnTray) else encoded
+        try:
+            encoded = future.result()
+        except BrokenProcessPool:
+            begin_again()
+            raise
+        return encoded.on(trays[tray]) if isinstance(encoded, OnTray) else encoded
 
     try:
         yield from in_order(tasks, submit, result, window, BrokenProcessPool)
@@ -162,7 +171,7 @@ class OnTray(NamedTuple):
     encoded: Encoded  # without its ids
     counts: tuple[int, int]
 
-    def taken_from(self, tray: Ids) -> Encoded:
+    def on(self, tray: Ids) -> Encoded:
         train, val = self.counts
         return self.encoded._replace(ids=(tray[:train], tray[train : train + val]))
 

@@ -76,7 +76,7 @@ class Shards:
             header[:3] = 20240520, 1, self.tokens
             self.file.seek(0)
             self._write(header.tobytes())
-            self._read_digest()  # for its first bytes are others now
+            self._hash_again()  # for the header, which came first, was empty until now
         self.flush()
         self.file.close()
         self.file = None
@@ -114,7 +114,7 @@ class Shards:
             self._open("r+")
             assert self.file is not None
             self.file.truncate(length)
-            self._read_digest()
+            self._hash_again()
 
     def length(self, tokens: int) -> int:
         """The bytes of a shard of so many tokens."""
@@ -127,8 +127,8 @@ class Shards:
         # unbuffered: a disk that is full is told by the write that fills it, not when the file is closed
         self.file = io.FileIO(self.folder / (self.path.name + PARTIAL), mode)
 
-    def _read_digest(self) -> None:
-        """The digest of what is in the file, which is at its end then."""
+    def _hash_again(self) -> None:
+        """Hash all that is in the file, and stay at its end."""
         assert self.file is not None
         self.digest = hashlib.sha256()
         self.file.seek(0)

@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import encode_corpus
@@ -277,6 +278,44 @@ def test_a_process_that_dies_costs_a_second_try(tmp_path):
     results = [encoded.ids[0].tolist() for _, encoded in executors.in_processes(encoder, work, 2)]
     assert (tmp_path / "died").exists()
     assert results == [expected([str(i)]) for i in range(9)]
+
+
+class DiesOrIsLate(CorpusEncoder):
+    """Dies at the second task, and at the sixth is late, if nobody was before."""
+
+    def encode(self, task):
+        number, late = int(task[0].data), self.folder / "late"
+        if number == 1 and not (self.folder / "died").exists():
+            (self.folder / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number == 5 and not late.exists():
+            late.touch()
+            wait_for(self.folder / "later")
+        return super().encode(task)
+
+
+def wait_for(path):
+    """Wait until the file is there, a second at most."""
+    for _ in range(100):
+        if not path.exists():
+            time.sleep(0.01)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_a_worker_that_is_late_with_a_task_given_to_another_does_not_write_over_what_came_since(tmp_path):
+    encoder = DiesOrIsLate(bpe.get_encoding("gpt2"), Settings())
+    encoder.folder = tmp_path
+    work = [Task((Span("-", "line", 0, 6, 6, data=b"%d\n" % i),), 6) for i in range(14)]
+    results = []
+    for _, encoded in executors.in_processes(encoder, work, 2):
+        if len(results) == 0:
+            wait_for(tmp_path / "died")
+            time.sleep(0.3)  # until it is known that the worker died: the next task is given to a new one then
+        if len(results) == 6:
+            (tmp_path / "later").touch()
+            time.sleep(0.3)
+        results.append(encoded.ids[0].tolist())
+    assert results == [expected([str(i)]) for i in range(14)]
 
 
 def test_a_task_whose_worker_always_dies_is_given_up(tmp_path):
