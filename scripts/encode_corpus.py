@@ -43,7 +43,8 @@ Exit status: 0 done, 1 failed or something could not be read, 2 wrong usage, 130
 """
 
 
-def encode(options: argparse.Namespace) -> int:
+def encode(options: argparse.Namespace) -> dict[str, Any]:
+    """Make what the options ask for; the manifest."""
     given = Settings(options.separator, options.field, options.eot, options.errors, options.val_fraction)
     encoding, vocabulary = read_vocabulary(options.vocab)
     encoder = CorpusEncoder(encoding, given, DTYPE)
@@ -66,10 +67,7 @@ def encode(options: argparse.Namespace) -> int:
                 output.add(task, encoded)
                 progress.update()
         manifest = finish(output, plan, inputs)
-    print(*summary(options.out, manifest), sep="\n")
-    for path, reason in manifest["failed"].items():
-        say(f"not read: {path}: {reason}")
-    return 1 if manifest["failed"] and not options.keep_going else 0
+    return manifest
 
 
 def begin(output: Output, plan: dict[str, Any], work: Iterator[tasks.Task], resume: bool) -> dict[str, Any] | None:
@@ -199,12 +197,10 @@ class Progress:
 def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     try:
-        return encode(options)
+        manifest = encode(options)
     except KeyboardInterrupt:
         say("interrupted; --resume goes on")
         return 130
-    except BrokenPipeError:
-        raise
     except (OSError, executors.Died) as error:
         named = isinstance(error, OSError) and error.filename and error.strerror
         reason = f"{error.filename}: {error.strerror}" if named else str(error)
@@ -212,8 +208,18 @@ def main(arguments: list[str] | None = None) -> int:
             reason += "; --resume goes on"
     except (Failed, RuntimeError, ValueError) as error:
         reason = str(error)
+    else:
+        return report(options, manifest)
     say(" ".join(reason.split()))
     return 1
+
+
+def report(options: argparse.Namespace, manifest: dict[str, Any]) -> int:
+    """Tell what was made and what could not be read; the exit status."""
+    print(*summary(options.out, manifest), sep="\n")
+    for path, reason in manifest["failed"].items():
+        say(f"not read: {path}: {reason}")
+    return 1 if manifest["failed"] and not options.keep_going else 0
 
 
 def say(text: str) -> None:

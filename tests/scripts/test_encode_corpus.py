@@ -424,6 +424,15 @@ sys.exit(encode_corpus.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing stands for a full disk here")
+def test_a_full_disk_of_standard_output_is_not_taken_for_that_of_the_corpus(corpus, tmp_path):
+    command = [sys.executable, "-u", str(SCRIPT), str(corpus[0]), "--out", str(tmp_path / "out")]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, f"encode_corpus.py: standard output: {os.strerror(errno.ENOSPC)}\n")
+    assert (tmp_path / "out" / "manifest.json").exists()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_process_that_is_killed_can_be_resumed(corpus, encode, tmp_path):
     arguments = [corpus[0], "--val-fraction", "0.2", "--shard-tokens", "700"]
