@@ -40,6 +40,7 @@ class Known:
         self.most = KNOWN  # beside the tokens
         self.capacity = len(tokens.ids) + self.most
         self._sizes = zeros(2, np.intp)  # how many pieces there are, and how many ids they have together
+        # Of the new pieces of a text about one in 10 has 16 to 31 bytes, and one in 70 has 32 to 127.
         self.table = PieceTable(self.capacity, self.most // 8, self.most // 16, zeros)
         self.ids = zeros(len(tokens.ids) + KNOWN_IDS, np.uint32)  # the ids of all pieces, one piece after another:
         self.counts = zeros(self.capacity + 1, np.intp)  # how many each has, and

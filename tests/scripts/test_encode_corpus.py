@@ -424,15 +424,6 @@ sys.exit(encode_corpus.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing stands for a full disk here")
-def test_a_full_disk_of_standard_output_is_not_taken_for_that_of_the_corpus(corpus, tmp_path):
-    command = [sys.executable, "-u", str(SCRIPT), str(corpus[0]), "--out", str(tmp_path / "out")]
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (1, f"encode_corpus.py: standard output: {os.strerror(errno.ENOSPC)}\n")
-    assert (tmp_path / "out" / "manifest.json").exists()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_process_that_is_killed_can_be_resumed(corpus, encode, tmp_path):
     arguments = [corpus[0], "--val-fraction", "0.2", "--shard-tokens", "700"]
@@ -465,6 +456,15 @@ def test_a_full_disk_is_told_in_one_line_and_can_be_resumed(corpus, encode, tmp_
     assert (code, said) == (1, f"encode_corpus.py: {tmp_path}/full/train.bin.partial: {os.strerror(errno.ENOSPC)}; --resume goes on\n")
     assert encode(corpus[0], "--resume", out="full") == (0, "")
     assert contents(tmp_path / "out") == contents(tmp_path / "full")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing stands for a full disk here")
+def test_a_full_disk_of_standard_output_is_not_taken_for_that_of_the_corpus(corpus, tmp_path):
+    command = [sys.executable, "-u", str(SCRIPT), str(corpus[0]), "--out", str(tmp_path / "out")]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, f"encode_corpus.py: standard output: {os.strerror(errno.ENOSPC)}\n")
+    assert (tmp_path / "out" / "manifest.json").exists()
 
 
 def test_ctrl_c_leaves_a_run_that_can_go_on(corpus, encode, tmp_path, monkeypatch):
