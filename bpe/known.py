@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from bpe.merge import merge
 from bpe.merge_many import WIDEST, Tokens, merge_many
-from bpe.table import Indices, Pieces, PieceTable, packed
+from bpe.table import MIDDLE, SHORT, Indices, Pieces, PieceTable, packed
 
 KNOWN = 1 << 19  # pieces kept beside the tokens, at most, and
 KNOWN_IDS = 8 * KNOWN  # their ids, about; beyond that all but the tokens are forgotten
-WIDTHS = (8, 16, 32, WIDEST)  # bytes: unknown pieces up to each are merged together, longer ones alone;
+WIDTHS = (8, SHORT, MIDDLE, WIDEST)  # bytes: unknown pieces up to each are merged together, longer ones alone;
 MERGED = 1 << 13  # so many at once, at most
 
 Ids = npt.NDArray[np.uint32]

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from bpe.table import ROOM, Indices, Pieces, PieceTable, joined, padded
+from bpe.table import ROOM, Indices, Pieces, PieceTable, joined
 
 WIDEST = 64  # bytes of the longest piece that is merged here
 ROW_BITS = 7  # which a row's number needs
@@ -38,16 +38,19 @@ class Tokens:
         ids = np.fromiter(ranks.values(), np.uint32, len(ranks))
         order = np.argsort(ids)
         self.pieces, self.ids = joined(ranks).take(order), ids[order]  # of the tokens 1, 2, 3 ...
-        # With ROOM, since most of what is looked for is no token, and the search for it ends at an empty slot.
-        self._table = PieceTable(ROOM * len(ranks), middles=len(ranks))
+        self._table = PieceTable(len(ranks), middles=len(ranks), slots=ROOM)  # most of what is asked for is no token
         self._table.add(self.pieces, np.arange(1, len(ranks) + 1))
         self.single, self.double = self._of_all(1), self._of_all(2)
 
     def _of_all(self, length: int) -> npt.NDArray[np.int32]:
         """The numbers of all pieces of 1 or 2 bytes, in order."""
-        size = 256**length
-        data = np.arange(size).astype(f">u{length}").tobytes()
-        return self.find(Pieces(padded(data), np.arange(size) * length, np.full(size, length))).astype(np.int32)
+        numbers = np.full(256**length, NONE, np.int32)
+        which = np.flatnonzero(self.pieces.lengths == length)
+        place = np.zeros(len(which), np.intp)
+        for i in range(length):
+            place = place * 256 + self.pieces.data[self.pieces.starts[which] + i]
+        numbers[place] = which + 1
+        return numbers
 
     def find(self, pieces: Pieces) -> Indices:
         """The number of each piece, NONE for those that are no token; (N,)."""

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 SHORT, MIDDLE, LONG = 15, 31, 127  # bytes of the longest piece that has a key of 16 bytes, of 32, of 128
-ROOM = 4  # times the keys that a table has: what is not there, or not yet, is looked for in fewer slots then
+SLOTS = 1.5  # for each key, at least: a table is at most two thirds full, so that a search is short; and
+ROOM = 6  # where much is looked for that is not there, or not yet: the search for it ends at an empty slot
 PADDING = 128  # zero bytes after those of pieces, so that a key can be read wherever one begins
 
 Keys = npt.NDArray[np.uint64]  # (N, 2), or (N, 4), or (N, 16)
@@ -116,7 +117,7 @@ class KeyTable:
     0 stands for a key that is not there. Adding needs a lock. Finding needs none: what is added is written before it
     can be found, in the order in which this process writes (another may see it in another order: see bulk.py).
 
-    zeros: makes the arrays.
+    zeros: makes the arrays. slots: for each key, at least.
 
     >>> keys = piece_keys(padded(b"one two"), np.array([0, 4]), np.array([3, 3]))
     >>> table = KeyTable(capacity=100, size=16)
@@ -125,8 +126,8 @@ class KeyTable:
     [5, 0]
     """
 
-    def __init__(self, capacity: int, size: int, zeros: Zeros = np.zeros) -> None:
-        bits = max(4, (2 * capacity).bit_length())  # at most half full, so that a search is short
+    def __init__(self, capacity: int, size: int, zeros: Zeros = np.zeros, slots: float = SLOTS) -> None:
+        bits = max(4, int(slots * capacity).bit_length())
         self._shift = np.uint64(64 - bits)
         self._slots = zeros(1 << bits, np.int32)  # the number of the key there, 0 where there is none
         self._keys = [zeros(capacity + 1, np.uint64) for _ in range(size // 8)]  # the parts of the key of each number
@@ -187,10 +188,12 @@ class PieceTable:
     [5, 6]
     """
 
-    def __init__(self, capacity: int, middles: int = 0, longs: int = 0, zeros: Zeros = np.zeros) -> None:
-        self._shorts = KeyTable(capacity, SHORT + 1, zeros)
+    def __init__(
+        self, capacity: int, middles: int = 0, longs: int = 0, zeros: Zeros = np.zeros, slots: float = SLOTS
+    ) -> None:
+        self._shorts = KeyTable(capacity, SHORT + 1, zeros, slots)
         sizes = ((middles, MIDDLE + 1), (longs, LONG + 1))
-        self._longer = [_LongerTable(capacity, size, zeros) for capacity, size in sizes if capacity]
+        self._longer = [_LongerTable(capacity, size, zeros, slots) for capacity, size in sizes if capacity]
         self._others: dict[bytes, int] = {}
 
     def find(self, pieces: Pieces) -> Indices:
@@ -222,9 +225,9 @@ class _LongerTable:
     The first that is added is 1 in a KeyTable, the next 2, and so on, so that this is no larger than `capacity`.
     """
 
-    def __init__(self, capacity: int, size: int, zeros: Zeros) -> None:
+    def __init__(self, capacity: int, size: int, zeros: Zeros, slots: float) -> None:
         self.size = size
-        self._keys = KeyTable(capacity, size, zeros)
+        self._keys = KeyTable(capacity, size, zeros, slots)
         self._numbers = zeros(capacity + 1, np.intp)  # of the first, the second, ...
         self._count = zeros(1, np.intp)
 
@@ -256,6 +259,6 @@ def distinct(keys: Keys) -> Keys:
     2
     """
     numbers = np.arange(1, len(keys) + 1)
-    table = KeyTable(ROOM * len(keys), 8 * keys.shape[1])
+    table = KeyTable(len(keys), 8 * keys.shape[1], slots=ROOM)
     table.add(keys, numbers)
     return keys[table.find(keys) == numbers]

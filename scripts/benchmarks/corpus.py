@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,25 +59,25 @@ def rows(quick: bool) -> Iterator[pairs.Row]:
     megabytes = QUICK_MEGABYTES if quick else MEGABYTES
     reason = pairs.missing("tiktoken")
     with tempfile.TemporaryDirectory() as folder:
-        corpus, theirs = Path(folder, "texts"), Path(folder, "theirs.bin")
+        corpus, out = Path(folder, "texts"), Path(folder, "out")
         paths = build(corpus, megabytes)
-        one, two = (ours(paths, Path(folder, str(workers)), workers) for workers in (1, 2))
         half = paths[: len(paths) // 2]
-        halves = [ours(half, Path(folder, name), 1) for name in ("first", "second")]
         runs: dict[str, Callable[[], Any]] = {
-            "one": lambda: at_once(one),
-            "two": lambda: at_once(two),
-            "at once": lambda: at_once(*halves),
-            "in turn": lambda: [at_once(half) for half in halves],
+            "one": lambda: at_once(ours(paths, out / "one", 1)),
+            "two": lambda: at_once(ours(paths, out / "two", 2)),
+            "at once": lambda: at_once(ours(half, out / "first", 1), ours(half, out / "second", 1)),
+            "in turn": lambda: [at_once(ours(half, out / name, 1)) for name in ("third", "fourth")],
         }
         if not reason:
-            runs["tiktoken"] = tiktoken(corpus, theirs)
+            runs["tiktoken"] = lambda: tiktoken(corpus, out / "theirs.bin")
         seconds: dict[str, list[float]] = {name: [] for name in runs}
         for turn in range(TURNS):  # whole processes, so there is nothing to warm up
+            out.mkdir()
             for name in list(runs)[:: -1 if turn % 2 else 1]:
                 seconds[name].append(pairs.seconds(runs[name]))
-        if not reason and Path(folder, "1", "0", "train.bin").read_bytes() != theirs.read_bytes():
-            raise AssertionError("the two scripts did not write the same ids")
+            if not reason and (out / "one" / "train.bin").read_bytes() != (out / "theirs.bin").read_bytes():
+                raise AssertionError("the two scripts did not write the same ids")
+            shutil.rmtree(out)  # before the system brings it to the disk, which would take time from other runs
 
     def row(what: str, ours: str, theirs: str, bound: float | None, amount: int = megabytes) -> pairs.Row:
         samples = tuple(seconds[ours]), tuple(seconds[theirs])
@@ -104,19 +105,13 @@ def build(folder: Path, megabytes: int) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def ours(paths: list[Path], out: Path, workers: int) -> Callable[[], subprocess.Popen[bytes]]:
-    turn = iter(range(1 << 30))
-
-    def start() -> subprocess.Popen[bytes]:
-        options = ["--out", str(out / str(next(turn))), "--separator", SEPARATOR, "--workers", str(workers)]
-        command = [sys.executable, str(SCRIPT), *map(str, paths), *options]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
-
-    return start
+def ours(paths: list[Path], out: Path, workers: int) -> subprocess.Popen[bytes]:
+    options = ["--out", str(out), "--separator", SEPARATOR, "--workers", str(workers)]
+    command = [sys.executable, str(SCRIPT), *map(str, paths), *options]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
 
 
-def at_once(*starts: Callable[[], subprocess.Popen[bytes]]) -> None:
-    processes = [start() for start in starts]
+def at_once(*processes: subprocess.Popen[bytes]) -> None:
     try:
         codes = [process.wait() for process in processes]
     finally:
@@ -126,10 +121,6 @@ def at_once(*starts: Callable[[], subprocess.Popen[bytes]]) -> None:
         raise RuntimeError(f"encode_corpus.py ended with {codes}")
 
 
-def tiktoken(corpus: Path, out: Path) -> Callable[[], None]:
+def tiktoken(corpus: Path, out: Path) -> None:
     arguments = [str(corpus), str(out), SEPARATOR, GPT2_PATTERN, *map(os.fspath, files.find_gpt2())]
-
-    def run() -> None:
-        subprocess.run([sys.executable, "-c", TIKTOKEN, *arguments], check=True, env=ENVIRONMENT)
-
-    return run
+    subprocess.run([sys.executable, "-c", TIKTOKEN, *arguments], check=True, env=ENVIRONMENT)

@@ -89,7 +89,7 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
         yield from in_order(tasks, submit, result, window, BrokenProcessPool)
     finally:
         with _undisturbed():
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)  # they end while the rest is done; Python's end waits
         gc.unfreeze()
         encoder.encoding.clear_cache()  # and with it what was there to be shared
 
