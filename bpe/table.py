@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 SHORT, MIDDLE, LONG = 15, 31, 127  # bytes of the longest piece that has a key of 16 bytes, of 32, of 128
-SLOTS = 1.5  # for each key, at least: a table is at most two thirds full, so that a search is short; and
-ROOM = 6  # where much is looked for that is not there, or not yet: the search for it ends at an empty slot
+SLOTS = 2  # for each key, at least: a table is at most half full, so that a search is short; and
+ROOM = 8  # where much is looked for that is not there, or not yet: the search for it ends at an empty slot
 PADDING = 128  # zero bytes after those of pieces, so that a key can be read wherever one begins
 
 Keys = npt.NDArray[np.uint64]  # (N, 2), or (N, 4), or (N, 16)
@@ -126,8 +126,8 @@ class KeyTable:
     [5, 0]
     """
 
-    def __init__(self, capacity: int, size: int, zeros: Zeros = np.zeros, slots: float = SLOTS) -> None:
-        bits = max(4, int(slots * capacity).bit_length())
+    def __init__(self, capacity: int, size: int, zeros: Zeros = np.zeros, slots: int = SLOTS) -> None:
+        bits = max(4, (slots * capacity).bit_length())
         self._shift = np.uint64(64 - bits)
         self._slots = zeros(1 << bits, np.int32)  # the number of the key there, 0 where there is none
         self._keys = [zeros(capacity + 1, np.uint64) for _ in range(size // 8)]  # the parts of the key of each number
@@ -189,7 +189,7 @@ class PieceTable:
     """
 
     def __init__(
-        self, capacity: int, middles: int = 0, longs: int = 0, zeros: Zeros = np.zeros, slots: float = SLOTS
+        self, capacity: int, middles: int = 0, longs: int = 0, zeros: Zeros = np.zeros, slots: int = SLOTS
     ) -> None:
         self._shorts = KeyTable(capacity, SHORT + 1, zeros, slots)
         sizes = ((middles, MIDDLE + 1), (longs, LONG + 1))
@@ -225,7 +225,7 @@ class _LongerTable:
     The first that is added is 1 in a KeyTable, the next 2, and so on, so that this is no larger than `capacity`.
     """
 
-    def __init__(self, capacity: int, size: int, zeros: Zeros, slots: float) -> None:
+    def __init__(self, capacity: int, size: int, zeros: Zeros, slots: int) -> None:
         self.size = size
         self._keys = KeyTable(capacity, size, zeros, slots)
         self._numbers = zeros(capacity + 1, np.intp)  # of the first, the second, ...
