@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -252,6 +253,19 @@ def test_ids_come_back_from_workers_whatever_room_there_is_for_them(room, monkey
     found = [([ids.tolist() for ids in encoded.ids], encoded[1:]) for _, encoded in executors.in_processes(encoder, work, 2)]
     assert found == alone
     assert all(any(ids[i] for ids, _ in alone) for i in (0, 1))
+
+
+def test_workers_end_by_themselves():
+    encoder = CorpusEncoder(bpe.get_encoding("gpt2"), Settings())
+    work = [Task((Span("-", "line", 0, 2, 2, data=b"%d\n" % i),), 2) for i in range(3)]
+    begun = executors.in_processes(encoder, work, 2)
+    next(begun)
+    assert len(multiprocessing.active_children()) == 2
+    assert len(list(begun)) == 2
+    for _ in range(500):
+        if multiprocessing.active_children():
+            time.sleep(0.01)
+    assert not multiprocessing.active_children()
 
 
 class DiesOnce(CorpusEncoder):
