@@ -15,10 +15,12 @@ class Failed(Exception):
 
 
 def run(main: Callable[[], int]) -> None:
-    """Run a script and leave with its exit status; Ctrl-C is a line on stderr and status 130.
+    """Run a script and leave with its exit status; Ctrl-C is a line on stderr and status 130, however often pressed.
 
     Who reads the output and has enough, as `head`, ends it without a word: `main` lets BrokenPipeError pass.
     """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else who began this has Ctrl-C ignored
+        signal.signal(signal.SIGINT, _interrupt_once)
     try:
         try:
             if sys.stdout is None:  # Python's word for a closed one, as after >&-
@@ -38,6 +40,11 @@ def run(main: Callable[[], int]) -> None:
             print(f"{Path(sys.argv[0]).name}: standard output: {error.strerror}", file=sys.stderr)
     gc.freeze()  # else the end of Python looks for cycles in all there is: 40 ms with a vocabulary
     sys.exit(status)
+
+
+def _interrupt_once(*_: object) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # or a second Ctrl-C would tear what the first makes end
+    raise KeyboardInterrupt
 
 
 def path(text: str) -> Path:

@@ -85,11 +85,14 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
             raise
         return encoded.on(trays[tray]) if isinstance(encoded, OnTray) else encoded
 
+    all_done = False
     try:
         yield from in_order(tasks, submit, result, window, BrokenProcessPool)
+        all_done = True
     finally:
         with _undisturbed():
-            pool.shutdown(wait=False, cancel_futures=True)  # they end while the rest is done; Python's end waits
+            # When all is done, the workers end while the rest is written, and Python's own end waits for them.
+            pool.shutdown(wait=not all_done, cancel_futures=True)
         gc.unfreeze()
         encoder.encoding.clear_cache()  # and with it what was there to be shared
 

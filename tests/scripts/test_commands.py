@@ -40,6 +40,31 @@ def test_ctrl_c_again_while_a_script_ends_is_not_heard():
     signal.raise_signal(signal.SIGINT)
 
 
+def test_ctrl_c_again_does_not_tear_what_the_first_makes_end(capsys):
+    def main():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+            print("all is put away")
+
+    with pytest.raises(SystemExit) as done:
+        commands.run(main)
+    assert done.value.code == 130
+    assert capsys.readouterr().out == "all is put away\n"
+
+
+def test_who_began_a_script_may_have_ctrl_c_ignored():
+    def main():
+        signal.raise_signal(signal.SIGINT)
+        return 0
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with pytest.raises(SystemExit) as done:
+        commands.run(main)
+    assert done.value.code == 0
+
+
 def test_a_script_leaves_with_the_status_of_its_main():
     for status in (0, 1):
         with pytest.raises(SystemExit) as done:
