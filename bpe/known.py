@@ -19,8 +19,9 @@ from bpe.table import MIDDLE, SHORT, Indices, Pieces, PieceTable, packed
 
 KNOWN = 1 << 19  # pieces kept beside the tokens, at most, and
 KNOWN_IDS = 8 * KNOWN  # their ids, about; beyond that all but the tokens are forgotten
-# Bytes: unknown pieces up to each are merged together, longer ones alone. Those up to SHORT and up to MIDDLE come apart
-# (see BulkEncoder._learn), so that a width between, as 16, would be for a few dozen that take as long as thousands.
+# Bytes: unknown pieces up to each are merged together, longer ones alone. They come as those up to SHORT, up to MIDDLE,
+# and longer (see BulkEncoder._learn): a width of 16 would be for those of exactly 16, a few dozen that take as long as
+# thousands.
 WIDTHS = (8, SHORT, MIDDLE, WIDEST)
 MERGED = 1 << 13  # so many at once, at most
 

@@ -38,18 +38,17 @@ class Tokens:
         ids = np.fromiter(ranks.values(), np.uint32, len(ranks))
         order = np.argsort(ids)
         self.pieces, self.ids = joined(ranks).take(order), ids[order]  # of the tokens 1, 2, 3 ...
-        self._table = PieceTable(len(ranks), middles=len(ranks), slots=ROOM)  # most of what is asked for is no token
+        # With ROOM, since most of what is asked for is no token.
+        self._table = PieceTable(len(ranks), middles=len(ranks), slots_per_key=ROOM)
         self._table.add(self.pieces, np.arange(1, len(ranks) + 1))
         self.single, self.double = self._of_all(1), self._of_all(2)
 
     def _of_all(self, length: int) -> npt.NDArray[np.int32]:
-        """The numbers of all pieces of 1 or 2 bytes, in order."""
+        """The number of every piece of `length` bytes, in order, NONE where it is no token; (256**length,)."""
         numbers = np.full(256**length, NONE, np.int32)
         which = np.flatnonzero(self.pieces.lengths == length)
-        place = np.zeros(len(which), np.intp)
-        for i in range(length):
-            place = place * 256 + self.pieces.data[self.pieces.starts[which] + i]
-        numbers[place] = which + 1
+        octets = self.pieces.data[self.pieces.starts[which, None] + np.arange(length)]
+        numbers[octets @ 256 ** np.arange(length)[::-1]] = which + 1
         return numbers
 
     def find(self, pieces: Pieces) -> Indices:

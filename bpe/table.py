@@ -117,7 +117,7 @@ class KeyTable:
     0 stands for a key that is not there. Adding needs a lock. Finding needs none: what is added is written before it
     can be found, in the order in which this process writes (another may see it in another order: see bulk.py).
 
-    zeros: makes the arrays. slots: for each key, at least.
+    zeros: makes the arrays. slots_per_key: how many there are, at least.
 
     >>> keys = piece_keys(padded(b"one two"), np.array([0, 4]), np.array([3, 3]))
     >>> table = KeyTable(capacity=100, size=16)
@@ -126,8 +126,8 @@ class KeyTable:
     [5, 0]
     """
 
-    def __init__(self, capacity: int, size: int, zeros: Zeros = np.zeros, slots: int = SLOTS) -> None:
-        bits = max(4, (slots * capacity).bit_length())
+    def __init__(self, capacity: int, size: int, zeros: Zeros = np.zeros, slots_per_key: int = SLOTS) -> None:
+        bits = max(4, (slots_per_key * capacity).bit_length())
         self._shift = np.uint64(64 - bits)
         self._slots = zeros(1 << bits, np.int32)  # the number of the key there, 0 where there is none
         self._keys = [zeros(capacity + 1, np.uint64) for _ in range(size // 8)]  # the parts of the key of each number
@@ -189,11 +189,11 @@ class PieceTable:
     """
 
     def __init__(
-        self, capacity: int, middles: int = 0, longs: int = 0, zeros: Zeros = np.zeros, slots: int = SLOTS
+        self, capacity: int, middles: int = 0, longs: int = 0, zeros: Zeros = np.zeros, slots_per_key: int = SLOTS
     ) -> None:
-        self._shorts = KeyTable(capacity, SHORT + 1, zeros, slots)
+        self._shorts = KeyTable(capacity, SHORT + 1, zeros, slots_per_key)
         sizes = ((middles, MIDDLE + 1), (longs, LONG + 1))
-        self._longer = [_LongerTable(capacity, size, zeros, slots) for capacity, size in sizes if capacity]
+        self._longer = [_LongerTable(capacity, size, zeros, slots_per_key) for capacity, size in sizes if capacity]
         self._others: dict[bytes, int] = {}
 
     def find(self, pieces: Pieces) -> Indices:
@@ -225,9 +225,9 @@ class _LongerTable:
     The first that is added is 1 in a KeyTable, the next 2, and so on, so that this is no larger than `capacity`.
     """
 
-    def __init__(self, capacity: int, size: int, zeros: Zeros, slots: int) -> None:
+    def __init__(self, capacity: int, size: int, zeros: Zeros, slots_per_key: int) -> None:
         self.size = size
-        self._keys = KeyTable(capacity, size, zeros, slots)
+        self._keys = KeyTable(capacity, size, zeros, slots_per_key)
         self._numbers = zeros(capacity + 1, np.intp)  # of the first, the second, ...
         self._count = zeros(1, np.intp)
 
@@ -259,6 +259,6 @@ def distinct(keys: Keys) -> Keys:
     2
     """
     numbers = np.arange(1, len(keys) + 1)
-    table = KeyTable(len(keys), 8 * keys.shape[1], slots=ROOM)
+    table = KeyTable(len(keys), 8 * keys.shape[1], slots_per_key=ROOM)
     table.add(keys, numbers)
     return keys[table.find(keys) == numbers]

@@ -2,8 +2,9 @@
 
 The corpus is English, code, and one text in 500 languages (fetching/texts.py), each whole, and all of it 2.2 times, in
 files of 4 MB; a file has documents of 4,000 characters, as web pages have, and <|endoftext|> between them. Whole runs
-are timed, from the start of a process to its end: reading, encoding, writing, and for ours the hash of what it wrote.
-The other script is the shortest that makes the same file: for each document tiktoken's `encode_to_numpy`, its fastest.
+are timed, from the start of a process to its end: reading, encoding, writing, and for ours the hash of what it wrote
+and the wait until it is on disk. The other script is the shortest that makes the same file: for each document
+tiktoken's `encode_to_numpy`, its fastest.
 
 Two cores are seldom worth two: they share caches and memory, and perhaps more. So a last row, without a bound, tells
 what this machine gives two runs that have nothing in common: both of the same half, at once and one after the other.
@@ -63,10 +64,10 @@ def rows(quick: bool) -> Iterator[pairs.Row]:
         paths = build(corpus, megabytes)
         half = paths[: len(paths) // 2]
         runs: dict[str, Callable[[], Any]] = {
-            "one": lambda: at_once(ours(paths, out / "one", 1)),
-            "two": lambda: at_once(ours(paths, out / "two", 2)),
-            "at once": lambda: at_once(ours(half, out / "first", 1), ours(half, out / "second", 1)),
-            "in turn": lambda: [at_once(ours(half, out / name, 1)) for name in ("third", "fourth")],
+            "one": lambda: finish(begin(paths, out / "one", 1)),
+            "two": lambda: finish(begin(paths, out / "two", 2)),
+            "at once": lambda: finish(begin(half, out / "first", 1), begin(half, out / "second", 1)),
+            "in turn": lambda: [finish(begin(half, out / name, 1)) for name in ("third", "fourth")],
         }
         if not reason:
             runs["tiktoken"] = lambda: tiktoken(corpus, out / "theirs.bin")
@@ -77,7 +78,7 @@ def rows(quick: bool) -> Iterator[pairs.Row]:
                 seconds[name].append(pairs.seconds(runs[name]))
             if not reason and (out / "one" / "train.bin").read_bytes() != (out / "theirs.bin").read_bytes():
                 raise AssertionError("the two scripts did not write the same ids")
-            shutil.rmtree(out)  # before the system brings it to the disk, which would take time from other runs
+            shutil.rmtree(out)  # theirs nobody synced: so it seldom goes to the disk while another run is timed
 
     def row(what: str, ours: str, theirs: str, bound: float | None, amount: int = megabytes) -> pairs.Row:
         samples = tuple(seconds[ours]), tuple(seconds[theirs])
@@ -105,13 +106,13 @@ def build(folder: Path, megabytes: int) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def ours(paths: list[Path], out: Path, workers: int) -> subprocess.Popen[bytes]:
+def begin(paths: list[Path], out: Path, workers: int) -> subprocess.Popen[bytes]:
     options = ["--out", str(out), "--separator", SEPARATOR, "--workers", str(workers)]
     command = [sys.executable, str(SCRIPT), *map(str, paths), *options]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
 
 
-def at_once(*processes: subprocess.Popen[bytes]) -> None:
+def finish(*processes: subprocess.Popen[bytes]) -> None:
     try:
         codes = [process.wait() for process in processes]
     finally:

@@ -25,7 +25,8 @@ class UntilInterrupted:
         signal.signal(signal.SIGINT, self.before)
 
     def __exit__(self, *_: Any) -> None:
-        signal.signal(signal.SIGINT, self.before)
+        if not self.asked:  # else `ask` has done it, and a second Ctrl-C may since have been heard as the last
+            signal.signal(signal.SIGINT, self.before)
 
 
 STEP = "step {n_fmt}{postfix}"
