@@ -3,9 +3,11 @@ import argparse
 import contextlib
 import errno
 import gc
+import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,12 +17,12 @@ class Failed(Exception):
 
 
 def run(main: Callable[[], int]) -> None:
-    """Run a script and leave with its exit status; Ctrl-C is a line on stderr and status 130, however often pressed.
+    """Run a script and leave with its exit status; Ctrl-C is a line on stderr and status 130.
 
     Who reads the output and has enough, as `head`, ends it without a word: `main` lets BrokenPipeError pass.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else who began this has Ctrl-C ignored
-        signal.signal(signal.SIGINT, _interrupt_once)
+        signal.signal(signal.SIGINT, _interrupter())
     try:
         try:
             if sys.stdout is None:  # Python's word for a closed one, as after >&-
@@ -42,9 +44,17 @@ def run(main: Callable[[], int]) -> None:
     sys.exit(status)
 
 
-def _interrupt_once(*_: object) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # or a second Ctrl-C would tear what the first makes end
-    raise KeyboardInterrupt
+def _interrupter() -> Callable[..., None]:
+    """What is done at Ctrl-C: KeyboardInterrupt, but not twice within a second: that would tear what the first ends."""
+    heard = -math.inf
+
+    def interrupt(*_: object) -> None:
+        nonlocal heard
+        before, heard = heard, time.monotonic()
+        if heard - before > 1:
+            raise KeyboardInterrupt
+
+    return interrupt
 
 
 def path(text: str) -> Path:

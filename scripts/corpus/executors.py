@@ -70,11 +70,12 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
 
     def submit(task: Task) -> tuple[concurrent.futures.Future[Encoded | OnTray], int]:
         tray = next(turn)
-        try:
-            return pool.submit(_encode, task.spans, tray), tray
-        except BrokenProcessPool:
-            begin_again()
-            return pool.submit(_encode, task.spans, tray), tray
+        with _ctrl_c_held_back():  # a pool's processes and threads begin when it gets its first task
+            try:
+                return pool.submit(_encode, task.spans, tray), tray
+            except BrokenProcessPool:
+                begin_again()
+                return pool.submit(_encode, task.spans, tray), tray
 
     def result(under_way: tuple[concurrent.futures.Future[Encoded | OnTray], int]) -> Encoded:
         future, tray = under_way
@@ -95,6 +96,19 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
             pool.shutdown(wait=not all_done, cancel_futures=True)
         gc.unfreeze()
         encoder.encoding.clear_cache()  # and with it what was there to be shared
+
+
+@contextlib.contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Inside, Ctrl-C waits; and for ever in processes and threads that begin here, which so never hear it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

@@ -25,8 +25,7 @@ class UntilInterrupted:
         signal.signal(signal.SIGINT, self.before)
 
     def __exit__(self, *_: Any) -> None:
-        if not self.asked:  # else `ask` has done it, and a second Ctrl-C may since have been heard as the last
-            signal.signal(signal.SIGINT, self.before)
+        signal.signal(signal.SIGINT, self.before)
 
 
 STEP = "step {n_fmt}{postfix}"

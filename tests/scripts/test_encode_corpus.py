@@ -506,6 +506,22 @@ def test_ctrl_c_again_while_the_workers_end_is_not_heard(corpus, encode, monkeyp
     assert encode(corpus[0], "--resume") == (0, "")
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Ctrl-C cannot be held back here")
+def test_ctrl_c_while_the_workers_begin_waits_until_they_have(corpus, encode, monkeypatch):
+    start, begun = multiprocessing.process.BaseProcess.start, []
+
+    def pressed_before(process):
+        signal.raise_signal(signal.SIGINT)
+        start(process)
+        begun.append(process)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(multiprocessing.process.BaseProcess, "start", pressed_before)
+        assert encode(corpus[0], "--workers", "2") == (130, "encode_corpus.py: interrupted; --resume goes on\n")
+    assert len(begun) == 2
+    assert encode(corpus[0], out="other") == (0, "")
+
+
 @pytest.mark.parametrize(
     ("name", "damaged", "why"),
     [
