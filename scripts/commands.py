@@ -50,8 +50,9 @@ def _interrupter() -> Callable[..., None]:
 
     def interrupt(*_: object) -> None:
         nonlocal heard
-        before, heard = heard, time.monotonic()
-        if heard - before > 1:
+        now = time.monotonic()
+        if now - heard > 1:
+            heard = now
             raise KeyboardInterrupt
 
     return interrupt

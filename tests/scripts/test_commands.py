@@ -54,6 +54,23 @@ def test_ctrl_c_again_does_not_tear_what_the_first_makes_end(capsys):
     assert capsys.readouterr() == ("all is put away\n", f"{Path(sys.argv[0]).name}: interrupted\n")
 
 
+def test_ctrl_c_pressed_on_and_on_is_heard_again_after_a_second(monkeypatch):
+    heard = []
+
+    def main():
+        for seconds in (0.0, 0.4, 0.8, 1.2, 1.6):
+            monkeypatch.setattr(commands.time, "monotonic", lambda seconds=seconds: seconds)
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except KeyboardInterrupt:
+                heard.append(seconds)
+        return 0
+
+    with pytest.raises(SystemExit):
+        commands.run(main)
+    assert heard == [0.0, 1.2]
+
+
 def test_who_began_a_script_may_have_ctrl_c_ignored():
     def main():
         signal.raise_signal(signal.SIGINT)
