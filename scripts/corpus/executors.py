@@ -25,8 +25,9 @@ from bpe.known import shared_zeros
 from corpus.tasks import TASK_BYTES, Task
 
 TRIES = 3  # for a task whose worker dies
-TRAY = TASK_BYTES  # ids that fit on a tray (see in_processes): a task has seldom as many as bytes
+TRAY = TASK_BYTES  # ids that fit on a tray (see _Processes): a task has seldom as many as bytes
 Done = Iterator[tuple[Task, Encoded]]
+UnderWay = tuple["concurrent.futures.Future[Encoded | OnTray]", int]  # a task, and its tray
 T = TypeVar("T")
 
 
@@ -44,58 +45,68 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
 
     The ids of a result are written over when the next is asked for.
     """
-    # A fork has the vocabulary at once, where a new process would read for half a second, and forks can share what they
-    # learn. It is not to be had everywhere, and safe only beside threads that hold no lock: here none of ours runs.
-    is_linux = sys.platform == "linux"
-    context = multiprocessing.get_context("fork" if is_linux else "spawn")
-    # The ids of a task come back on a tray, in memory that forks share: a pipe would take as long as encoding 200 KB.
-    window = 2 * workers + 1
-    trays = [shared_zeros(TRAY, encoder.dtype) for _ in range(window if is_linux else 0)]
-    # No two of the tasks under way have the same tray: they end in order, and when they are given out again, all the
-    # workers that had them have ended.
-    turn = itertools.cycle(range(window))
+    pool = _Processes(encoder, workers)
+    all_done = False
+    try:
+        yield from in_order(tasks, pool.submit, pool.result, pool.window, BrokenProcessPool)
+        all_done = True
+    finally:
+        # When all is done, the workers end while the rest is written, and Python's own end waits for them.
+        pool.end(wait=not all_done)
 
-    def begin() -> concurrent.futures.ProcessPoolExecutor:
-        if is_linux:
-            encoder.encoding.share_between_forks(context.Lock())  # anew each time: who died may have held the lock
+
+class _Processes:
+    """A pool of processes that encode, with new ones in place of all of them when one dies."""
+
+    def __init__(self, encoder: CorpusEncoder, workers: int) -> None:
+        self.encoder, self.workers, self.window = encoder, workers, 2 * workers + 1
+        # A fork has the vocabulary at once, where a new process would read for half a second, and forks can share what
+        # they learn. It is not to be had everywhere, and safe only beside threads that hold no lock: here
+        # none of ours runs.
+        self.are_forks = sys.platform == "linux"
+        self.context = multiprocessing.get_context("fork" if self.are_forks else "spawn")
+        # The ids of a task come back on a tray, in memory that forks share: a pipe would take as long as encoding
+        # 200 KB. No two of the tasks under way have the same: they end in order, and when they are submitted again, all
+        # the workers that had them have ended.
+        self.trays = [shared_zeros(TRAY, encoder.dtype) for _ in range(self.window if self.are_forks else 0)]
+        self.next_tray = itertools.cycle(range(self.window))
+        self.pool = self.begin()
+
+    def begin(self) -> concurrent.futures.ProcessPoolExecutor:
+        if self.are_forks:
+            lock = self.context.Lock()  # anew each time: who died may have held the last
+            self.encoder.encoding.share_between_forks(lock)
             gc.freeze()  # else the garbage collector of each fork would write to, and so copy, all that there is
-        return concurrent.futures.ProcessPoolExecutor(workers, context, initializer=_keep, initargs=(encoder, trays))
+        kept = self.encoder, self.trays
+        return concurrent.futures.ProcessPoolExecutor(self.workers, self.context, initializer=_keep, initargs=kept)
 
-    pool = begin()
+    def begin_again(self) -> None:
+        self.pool.shutdown(cancel_futures=True)
+        self.pool = self.begin()
 
-    def begin_again() -> None:
-        nonlocal pool
-        pool.shutdown(cancel_futures=True)
-        pool = begin()
-
-    def submit(task: Task) -> tuple[concurrent.futures.Future[Encoded | OnTray], int]:
-        tray = next(turn)
+    def submit(self, task: Task) -> UnderWay:
+        tray = next(self.next_tray)
         with _ctrl_c_held_back():  # a pool's processes and threads begin when it gets its first task
             try:
-                return pool.submit(_encode, task.spans, tray), tray
+                return self.pool.submit(_encode, task.spans, tray), tray
             except BrokenProcessPool:
-                begin_again()
-                return pool.submit(_encode, task.spans, tray), tray
+                self.begin_again()
+                return self.pool.submit(_encode, task.spans, tray), tray
 
-    def result(under_way: tuple[concurrent.futures.Future[Encoded | OnTray], int]) -> Encoded:
+    def result(self, under_way: UnderWay) -> Encoded:
         future, tray = under_way
         try:
             encoded = future.result()
         except BrokenProcessPool:
-            begin_again()
+            self.begin_again()
             raise
-        return encoded.on(trays[tray]) if isinstance(encoded, OnTray) else encoded
+        return encoded.on(self.trays[tray]) if isinstance(encoded, OnTray) else encoded
 
-    all_done = False
-    try:
-        yield from in_order(tasks, submit, result, window, BrokenProcessPool)
-        all_done = True
-    finally:
+    def end(self, wait: bool) -> None:
         with _undisturbed():
-            # When all is done, the workers end while the rest is written, and Python's own end waits for them.
-            pool.shutdown(wait=not all_done, cancel_futures=True)
+            self.pool.shutdown(wait, cancel_futures=True)
         gc.unfreeze()
-        encoder.encoding.clear_cache()  # and with it what was there to be shared
+        self.encoder.encoding.clear_cache()  # and with it what was there to be shared
 
 
 @contextlib.contextmanager
