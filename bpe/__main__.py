@@ -57,6 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _folder(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("the path is empty")
+    if os.path.exists(text) and not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"{text} is a file, where a folder is asked for")
     return Path(text)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from embedding.embedding import Embedding, refuse_dtype
 from minigrad import Tensor, functional
 from minigrad.bags import check_mode
+from minigrad.lookup_options import check_flags
 
 
 class EmbeddingBag(Embedding):
@@ -21,7 +22,7 @@ class EmbeddingBag(Embedding):
     Call it with ids (B, T), a bag a row, or with ids (N,) and offsets (B,), where each bag begins; and in mode "sum"
     with per_sample_weights, a factor for each id. The result is (B, C).
 
-    Raises TypeError for sizes that are no integers, ValueError (OptionError) for sizes or options that make no sense.
+    Raises TypeError for a size or an option of another type, ValueError (OptionError) for one that makes no sense.
     A call raises as functional.embedding_bag.
 
     >>> layer = EmbeddingBag.from_pretrained(np.array([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5]], np.float32), mode="sum")
@@ -53,6 +54,7 @@ class EmbeddingBag(Embedding):
         _freeze: bool = False,
     ):
         check_mode(mode, scale_grad_by_freq, sparse)
+        check_flags(include_last_offset=include_last_offset)
         super().__init__(
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
             std=std, dtype=dtype, _weight=_weight, _freeze=_freeze,

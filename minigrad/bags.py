@@ -17,7 +17,7 @@ import numpy as np
 
 from minigrad.engine import as_tensor, is_tensor, operation
 from minigrad.ids import checked_ids, integers
-from minigrad.lookup_options import OptionError, checked_padding, lookup_with_options, renormalise
+from minigrad.lookup_options import OptionError, check_flags, checked_padding, lookup_with_options, renormalise
 from minigrad.ops import index, place, reshape
 from minigrad.rows import scatter_add
 
@@ -68,6 +68,7 @@ def embedding_bag(
     if weight.ndim != 2:
         raise OptionError(f"'weight' must be 2-D, a table of V rows of C numbers; got shape {weight.shape}")
     check_mode(mode, scale_grad_by_freq, sparse)
+    check_flags(include_last_offset=include_last_offset)
     ids = checked_ids(ids, len(weight))
     bags, num_bags = bag_of_each(ids, offsets, include_last_offset)
     factors = _factors(per_sample_weights, ids, weight, mode)
@@ -156,7 +157,8 @@ def _checked_edges(ids: np.ndarray, offsets: np.ndarray, include_last_offset: bo
 
 
 def check_mode(mode: str, scale_grad_by_freq: bool, sparse: bool) -> None:
-    """OptionError for a mode there is not, and for an option that has no meaning in it."""
+    """OptionError for a mode there is not, and for an option that has no meaning in it; TypeError for no bool."""
+    check_flags(scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     if mode not in MODES:
         raise OptionError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
     for name, value in (("scale_grad_by_freq", scale_grad_by_freq), ("sparse", sparse)):

@@ -12,7 +12,7 @@ import numpy as np
 from minigrad.bags import embedding_bag
 from minigrad.engine import as_tensor
 from minigrad.ids import checked_ids
-from minigrad.lookup_options import OptionError, checked_padding, lookup_with_options, renormalise
+from minigrad.lookup_options import OptionError, check_flags, checked_padding, lookup_with_options, renormalise
 from minigrad.losses import cross_entropy, log_softmax, softmax
 from minigrad.rows import lookup
 from minigrad.rows import scatter_add as scatter_add_operation
@@ -47,7 +47,8 @@ def embedding(
         torch.
 
     Raises IdTypeError for ids that are no integers; IndexError for one out of range, with the id, its position and
-    the range; OptionError for an option that is out of range. The table is untouched then.
+    the range; OptionError for an option that is out of range, TypeError for one of another type. Then the table
+    is untouched.
 
     >>> from minigrad import Tensor
     >>> weight = Tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]], requires_grad=True)
@@ -64,6 +65,7 @@ def embedding(
     weight = as_tensor(weight)
     if weight.ndim != 2:
         raise OptionError(f"'weight' must be 2-D, a table of V rows of C numbers; got shape {weight.shape}")
+    check_flags(scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     if padding_idx is not None:
         padding_idx = checked_padding(padding_idx, len(weight))
     if max_norm is not None:

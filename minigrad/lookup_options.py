@@ -48,6 +48,13 @@ def checked_padding(padding_idx: int, num_rows: int) -> int:
     return int(padding_idx) % num_rows
 
 
+def check_flags(**flags: bool) -> None:
+    """TypeError for one that is neither True nor False: any text is true, "no" as well."""
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
 def check_max_norm(max_norm: float, norm_type: float) -> None:
     """OptionError for a max_norm that is negative or nan, TypeError if it, or norm_type, is no number."""
     for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):

@@ -393,12 +393,15 @@ def test_the_command_says_in_one_line_what_is_wrong(run, tmp_path, monkeypatch, 
     assert not list(tmp_path.glob("out/*"))
 
 
-def test_the_command_takes_no_empty_folder(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("out", "reason"), [("", "the path is empty"), ("text.txt", "text.txt is a file, where a folder is asked for")]
+)
+def test_the_command_takes_no_empty_path_and_no_file_for_its_folder(out, reason, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
     with pytest.raises(SystemExit) as done:
-        main(["train", "text.txt", "--vocab-size", "300", "--out", ""])
-    assert done.value.code == 2 and "argument --out: the path is empty" in capsys.readouterr().err
+        main(["train", "text.txt", "--vocab-size", "300", "--out", out])
+    assert done.value.code == 2 and f"argument --out: {reason}" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 

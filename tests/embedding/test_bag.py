@@ -172,6 +172,12 @@ def test_options_that_make_no_sense_are_refused_when_the_layer_is_made(options, 
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["scale_grad_by_freq", "sparse", "include_last_offset"])
+def test_an_option_that_is_neither_true_nor_false_is_refused_when_the_layer_is_made(name):
+    with pytest.raises(TypeError, match=f"{name} must be True or False, got 'no'"):
+        EmbeddingBag(V, C, **{name: "no"})
+
+
 @pytest.mark.parametrize(
     "ids, options, error, words",
     [
@@ -196,6 +202,9 @@ def test_options_that_make_no_sense_are_refused_when_the_layer_is_made(options, 
         ([[0]], {"mode": "avg"}, ValueError, ["'avg'"]),
         ([[0]], {"padding_idx": 9}, ValueError, ["9 is not from -6 to 5"]),
         ([[0]], {"max_norm": -1.0}, ValueError, ["-1.0"]),
+        ([[0]], {"sparse": "no"}, TypeError, ["sparse must be True or False, got 'no'"]),
+        ([[0]], {"scale_grad_by_freq": 1}, TypeError, ["scale_grad_by_freq", "got 1"]),
+        ([0], {"offsets": [0], "include_last_offset": "no"}, TypeError, ["include_last_offset", "got 'no'"]),
         ([[0]], {"per_sample_weights": [[1.0]], "mode": "mean"}, NotImplementedError, ["'sum'", "'mean'"]),
         ([[0]], {"per_sample_weights": [1.0], "mode": "sum"}, ValueError, ["(1, 1)", "(1,)"]),
         ([[0]], {"per_sample_weights": np.ones((1, 1), np.float32), "mode": "sum"}, ValueError, ["float64", "float32"]),

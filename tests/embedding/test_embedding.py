@@ -458,6 +458,8 @@ def test_an_option_of_the_wrong_type_or_for_integers_leaves_the_table_alone():
     for options, reason in (
         ({"max_norm": "a"}, "max_norm must be a number, got 'a'"), ({"max_norm": True}, "max_norm must be a number"),
         ({"max_norm": 1, "norm_type": None}, "norm_type must be a number, got None"),
+        ({"sparse": "no"}, "sparse must be True or False, got 'no'"),
+        ({"scale_grad_by_freq": 0}, "scale_grad_by_freq must be True or False, got 0"),
     ):  # fmt: skip
         with pytest.raises(TypeError, match=reason):
             Embedding(3, 2, **options)
