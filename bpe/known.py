@@ -31,8 +31,8 @@ Ids = npt.NDArray[np.uint32]
 class Known:
     """The pieces met so far, by number: the tokens first, then what was merged since.
 
-    lock: of multiprocessing, for processes that are forked from now on to share what any of them learns (but for the
-    longest pieces, see PieceTable). Without it the pieces are this process's own.
+    lock: of multiprocessing, for processes that are forked from now on to share what any of them learns (while there
+    is room, see PieceTable). Without it the pieces are this process's own.
     """
 
     def __init__(self, tokens: Tokens, lock: AbstractContextManager[Any] | None = None) -> None:
@@ -43,8 +43,8 @@ class Known:
         self.most = KNOWN  # beside the tokens
         self.capacity = len(tokens.ids) + self.most
         self._sizes = zeros(2, np.intp)  # how many pieces there are, and how many ids they have together
-        # Of the new pieces of a text about one in 10 has 16 to 31 bytes, and one in 70 has 32 to 127.
-        self.table = PieceTable(self.capacity, self.most // 8, self.most // 16, zeros)
+        # Of the new pieces of a text about one in 10 has 16 to 31 bytes, one in 70 has 32 to 127, and few have more.
+        self.table = PieceTable(self.capacity, self.most // 8, self.most // 16, self.most // 64, zeros)
         self.ids = zeros(len(tokens.ids) + KNOWN_IDS, np.uint32)  # the ids of all pieces, one piece after another:
         self.counts = zeros(self.capacity + 1, np.intp)  # how many each has, and
         self.places = zeros(self.capacity + 1, np.intp)  # where they begin

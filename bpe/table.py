@@ -2,11 +2,12 @@
 
 A piece of up to 15 bytes fits in 16 together with its length. These 16 bytes, read as two integers, are its *key*:
 equal keys are equal pieces, so nothing is ever taken for something else. A piece of up to 31 bytes has one of 32, and
-one of up to 127 bytes one of 128.
+one of up to 127 bytes one of 128. A longer one is known by a hash (`digests`).
 
 By hand: " the" is 20 74 68 65. Read as little-endian integers, with the length 4 in the last byte of the second,
 its key is (0x65687420, 0x0400000000000000).
 """
+import hashlib
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import numpy.typing as npt
 SHORT, MIDDLE, LONG = 15, 31, 127  # bytes of the longest piece that has a key of 16 bytes, of 32, of 128
 SLOTS = 2  # for each key, at least: a table is at most half full, so that a search is short; and
 ROOM = 8  # where much is looked for that is not there, or not yet: the search for it ends at an empty slot
+ANY = np.iinfo(np.intp).max  # bytes: a table for pieces of less is for pieces of any length
 PADDING = 128  # zero bytes after those of pieces, so that a key can be read wherever one begins
 
 Keys = npt.NDArray[np.uint64]  # (N, 2), or (N, 4), or (N, 16)
@@ -111,6 +113,17 @@ def of_keys(keys: Keys) -> Pieces:
     return Pieces(padded(keys.tobytes()), starts, (keys[:, -1] >> np.uint64(56)).astype(np.intp))
 
 
+def digests(pieces: Pieces) -> Keys:
+    """Keys of 32 bytes for pieces of any length, their BLAKE2b hashes: nobody knows two pieces that share one; (N, 4).
+
+    >>> digests(joined([b"one", b"two" * 100])).shape
+    (2, 4)
+    """
+    each = pieces.bytes_at(np.arange(len(pieces.starts)))
+    hashes = b"".join(hashlib.blake2b(piece, digest_size=32).digest() for piece in each)
+    return np.frombuffer(hashes, "<u8").reshape(-1, 4)
+
+
 class KeyTable:
     """The numbers of keys of `size` bytes, 16, 32 or 128: from 1 to `capacity`, and given by whoever adds a key.
 
@@ -176,8 +189,8 @@ class PieceTable:
     """The numbers of pieces, as KeyTable those of keys.
 
     Pieces of up to 15 bytes are found by their key. So are longer ones while there is room: the first `middles` of up
-    to 31 bytes, and the first `longs` of up to 127 for which that had none. All others are in a dict; where the arrays
-    are in memory that processes share, what is in the dict is not.
+    to 31 bytes, the first `longs` of up to 127 for which that had none, and the first `others` of any length for which
+    none had. What is left is in a dict; where the arrays are in memory that processes share, the dict is not.
 
     >>> pieces = joined([b"one", b"longer than fifteen"])
     >>> table = PieceTable(capacity=100)
@@ -189,12 +202,18 @@ class PieceTable:
     """
 
     def __init__(
-        self, capacity: int, middles: int = 0, longs: int = 0, zeros: Zeros = np.zeros, slots_per_key: int = SLOTS
+        self,
+        capacity: int,
+        middles: int = 0,
+        longs: int = 0,
+        others: int = 0,
+        zeros: Zeros = np.zeros,
+        slots_per_key: int = SLOTS,
     ) -> None:
         self._shorts = KeyTable(capacity, SHORT + 1, zeros, slots_per_key)
-        sizes = ((middles, MIDDLE + 1), (longs, LONG + 1))
+        sizes = ((middles, MIDDLE + 1), (longs, LONG + 1), (others, ANY))
         self._longer = [_LongerTable(capacity, size, zeros, slots_per_key) for capacity, size in sizes if capacity]
-        self._others: dict[bytes, int] = {}
+        self._rest: dict[bytes, int] = {}
 
     def find(self, pieces: Pieces) -> Indices:
         """The number of each piece, 0 for those that are not there; (N,)."""
@@ -206,7 +225,7 @@ class PieceTable:
             some = pieces.take(left)
             numbers[left] = found = table.find(some)
             left = left[(found == 0) & (table.is_full | (some.lengths >= table.size))]  # the others are nowhere else
-        numbers[left] = [self._others.get(piece, 0) for piece in pieces.bytes_at(left)]
+        numbers[left] = [self._rest.get(piece, 0) for piece in pieces.bytes_at(left)]
         return numbers
 
     def add(self, pieces: Pieces, numbers: Indices) -> None:
@@ -216,18 +235,18 @@ class PieceTable:
         left = np.flatnonzero(pieces.lengths > SHORT)
         for table in self._longer:
             left = left[~table.add(pieces.take(left), numbers[left])]
-        self._others.update(zip(pieces.bytes_at(left), numbers[left].tolist()))
+        self._rest.update(zip(pieces.bytes_at(left), numbers[left].tolist()))
 
 
 class _LongerTable:
-    """The numbers of up to `capacity` pieces of less than `size` bytes.
+    """The numbers of up to `capacity` pieces of less than `size` bytes: 32, 128 or ANY.
 
     The first that is added is 1 in a KeyTable, the next 2, and so on, so that this is no larger than `capacity`.
     """
 
     def __init__(self, capacity: int, size: int, zeros: Zeros, slots_per_key: int) -> None:
         self.size = size
-        self._keys = KeyTable(capacity, size, zeros, slots_per_key)
+        self._keys = KeyTable(capacity, 32 if size == ANY else size, zeros, slots_per_key)
         self._numbers = zeros(capacity + 1, np.intp)  # of the first, the second, ...
         self._count = zeros(1, np.intp)
 
@@ -237,18 +256,21 @@ class _LongerTable:
 
     def find(self, pieces: Pieces) -> Indices:
         """The number of each piece, 0 for those that are not here; (N,)."""
-        return self._numbers.take(self._keys.find(piece_keys(*pieces, self.size)))
+        return self._numbers.take(self._keys.find(self._keys_of(pieces)))
 
     def add(self, pieces: Pieces, numbers: Indices) -> npt.NDArray[np.bool_]:
         """Give those that there is room for their numbers, (N,); which they are, (N,)."""
         begin = int(self._count[0]) + 1
         some = np.flatnonzero(pieces.lengths < self.size)[: len(self._numbers) - begin]
         self._numbers[begin : begin + len(some)] = numbers[some]  # before the keys, by which others find them
-        self._keys.add(piece_keys(*pieces.take(some), self.size), np.arange(begin, begin + len(some)))
+        self._keys.add(self._keys_of(pieces.take(some)), np.arange(begin, begin + len(some)))
         self._count += len(some)
         added = np.zeros(len(numbers), bool)
         added[some] = True
         return added
+
+    def _keys_of(self, pieces: Pieces) -> Keys:
+        return digests(pieces) if self.size == ANY else piece_keys(*pieces, self.size)
 
 
 def distinct(keys: Keys) -> Keys:
