@@ -42,28 +42,33 @@ class Known:
         self.can_grow = not lock  # an array that forks share cannot be replaced
         self.most = KNOWN  # beside the tokens
         self.capacity = len(tokens.ids) + self.most
-        self._sizes = zeros(2, np.intp)  # how many pieces there are, and how many ids they have together
+        self._size = zeros(1, np.intp)  # how many pieces there are
         # Of the new pieces of a text about one in 10 has 16 to 31 bytes, one in 70 has 32 to 127, and few have more.
         self.table = PieceTable(self.capacity, self.most // 8, self.most // 16, self.most // 64, zeros)
         self.ids = zeros(len(tokens.ids) + KNOWN_IDS, np.uint32)  # the ids of all pieces, one piece after another:
-        self.counts = zeros(self.capacity + 1, np.intp)  # how many each has, and
-        self.places = zeros(self.capacity + 1, np.intp)  # where they begin
+        self.begins = zeros(self.capacity + 2, np.intp)  # where those of each begin, and end: where the next one's do
         self.add(tokens.pieces, tokens.ids, np.ones(len(tokens.ids), np.intp))
 
     @property
     def size(self) -> int:
-        return int(self._sizes[0])
+        return int(self._size[0])
+
+    @property
+    def used(self) -> int:
+        """How many ids the pieces have together."""
+        return int(self.begins[self.size + 1])
 
     @property
     def is_full(self) -> bool:
-        return int(self._sizes[1]) > KNOWN_IDS
+        return self.used > KNOWN_IDS
 
     def all_ids(self, numbers: Indices) -> tuple[Ids, Indices]:
         """The ids of the pieces with these numbers, and where those of each end; (N,) in, (T,) and (N,) out."""
-        counts = self.counts.take(numbers, mode="clip")  # in range as they are, so spare the check
+        stops = self.begins[1:].take(numbers, mode="clip")  # in range as they are, so spare the check
+        counts = stops - self.begins.take(numbers, mode="clip")
         ends = np.cumsum(counts)
-        # Id t is, in its piece, the one at t - (where the ids of the piece begin among all).
-        shift = np.repeat(self.places.take(numbers, mode="clip") - (ends - counts), counts)
+        # Id t stands as far before the end of its piece in `ids` as it does here.
+        shift = np.repeat(stops - ends, counts)
         shift += np.arange(len(shift))
         return self.ids.take(shift, mode="clip"), ends
 
@@ -80,19 +85,18 @@ class Known:
 
         False if there is no room for them. With the lock held.
         """
-        size, used = self._sizes.tolist()
+        size, used = self.size, self.used
         if size + len(counts) > self.capacity:
             return False
         if used + len(ids) > len(self.ids):
             if not self.can_grow:
                 return False
             self.ids = np.concatenate([self.ids, np.zeros(len(self.ids) + len(ids), np.uint32)])
-        numbers = np.arange(size + 1, size + 1 + len(counts))
+        first, end = size + 1, size + 1 + len(counts)
         self.ids[used : used + len(ids)] = ids
-        self.counts[numbers] = counts
-        self.places[numbers] = used + np.cumsum(counts) - counts
-        self.table.add(pieces, numbers)
-        self._sizes += len(counts), len(ids)  # from here on others count on them
+        self.begins[first + 1 : end + 1] = used + np.cumsum(counts)
+        self.table.add(pieces, np.arange(first, end))
+        self._size += len(counts)  # from here on others count on them
         return True
 
 

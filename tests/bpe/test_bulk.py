@@ -190,8 +190,8 @@ def test_a_piece_that_another_is_still_adding_is_not_taken_for_one_without_ids()
 
     def and_now_its_ids(n):
         if n == 2:
-            shared.ids[256:261], shared.counts[257], shared.places[257] = list(b"quick"), 5, 256
-            shared._sizes += 1, 5
+            shared.ids[256:261], shared.begins[258] = list(b"quick"), 261
+            shared._size += 1
 
     shared.table.find, lock.then = the_key_is_there_already, and_now_its_ids
     assert [ids.tolist() for ids in encoder.encode("quick")] == [list(b"quick")]
