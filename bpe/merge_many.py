@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from bpe.table import ROOM, Indices, Pieces, PieceTable, joined
+from bpe.table import ROOM, SHORT, Indices, Pieces, PieceTable, joined
 
 WIDEST = 64  # bytes of the longest piece that is merged here
 ROW_BITS = 7  # which a row's number needs
@@ -39,7 +39,8 @@ class Tokens:
         order = np.argsort(ids)
         self.pieces, self.ids = joined(ranks).take(order), ids[order]  # of the tokens 1, 2, 3 ...
         # With ROOM, since most of what is asked for is no token.
-        self._table = PieceTable(len(ranks), middles=len(ranks), slots_per_key=ROOM)
+        middles = int((self.pieces.lengths > SHORT).sum())
+        self._table = PieceTable(len(ranks), middles or 1, slots_per_key=ROOM)
         self._table.add(self.pieces, np.arange(1, len(ranks) + 1))
         self.single, self.double = self._of_all(1), self._of_all(2)
 

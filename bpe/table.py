@@ -281,6 +281,6 @@ def distinct(keys: Keys) -> Keys:
     2
     """
     numbers = np.arange(1, len(keys) + 1)
-    table = KeyTable(len(keys), 8 * keys.shape[1], slots_per_key=ROOM)
+    table = KeyTable(len(keys), 8 * keys.shape[1])
     table.add(keys, numbers)
     return keys[table.find(keys) == numbers]
