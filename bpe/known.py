@@ -17,8 +17,8 @@ from bpe.merge import merge
 from bpe.merge_many import WIDEST, Tokens, merge_many
 from bpe.table import MIDDLE, SHORT, Indices, Pieces, PieceTable, packed
 
-KNOWN = (1 << 19) - 1  # pieces kept, tokens and all: the most for which 2^20 slots are enough; and
-KNOWN_IDS = 1 << 22  # their ids, about; beyond that all but the tokens are forgotten
+KNOWN = 1 << 19  # pieces kept beside the tokens, at most, and
+KNOWN_IDS = 8 * KNOWN  # their ids, about; beyond that all but the tokens are forgotten
 # Bytes: unknown pieces up to each are merged together, longer ones alone. They come as those up to SHORT, up to MIDDLE,
 # and longer (see BulkEncoder._learn): a width of 16 would be for those of exactly 16, a few dozen that take as long as
 # thousands.
@@ -40,7 +40,7 @@ class Known:
         self.lock = lock or threading.Lock()  # held by who adds
         zeros = shared_zeros if lock else np.zeros
         self.can_grow = not lock  # an array that forks share cannot be replaced
-        self.most = max(KNOWN - len(tokens.ids), KNOWN // 2)  # beside the tokens
+        self.most = KNOWN  # beside the tokens
         self.capacity = len(tokens.ids) + self.most
         self._size = zeros(1, np.intp)  # how many pieces there are
         # Of the new pieces of a text about one in 10 has 16 to 31 bytes, one in 70 has 32 to 127, and few have more.
