@@ -32,7 +32,7 @@ class Known:
     """The pieces met so far, by number: the tokens first, then what was merged since.
 
     lock: of multiprocessing, for processes that are forked from now on to share what any of them learns (while there
-    is room, see PieceTable). Without it the pieces are this process's own.
+    is room in arrays, see PieceTable). Without it the pieces are this process's own.
     """
 
     def __init__(self, tokens: Tokens, lock: AbstractContextManager[Any] | None = None) -> None:

@@ -38,9 +38,9 @@ class Tokens:
         ids = np.fromiter(ranks.values(), np.uint32, len(ranks))
         order = np.argsort(ids)
         self.pieces, self.ids = joined(ranks).take(order), ids[order]  # of the tokens 1, 2, 3 ...
+        middles = int((self.pieces.lengths > SHORT).sum()) + 1  # one to spare: a full table has its dict asked as well
         # With ROOM, since most of what is asked for is no token.
-        middles = int((self.pieces.lengths > SHORT).sum())
-        self._table = PieceTable(len(ranks), middles or 1, slots_per_key=ROOM)
+        self._table = PieceTable(len(ranks), middles, slots_per_key=ROOM)
         self._table.add(self.pieces, np.arange(1, len(ranks) + 1))
         self.single, self.double = self._of_all(1), self._of_all(2)
 

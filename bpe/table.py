@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 SHORT, MIDDLE, LONG = 15, 31, 127  # bytes of the longest piece that has a key of 16 bytes, of 32, of 128
 SLOTS = 2  # for each key, at least: a table is at most half full, so that a search is short; and
-ROOM = 8  # where much is looked for that is not there, or not yet: the search for it ends at an empty slot
-ANY = np.iinfo(np.intp).max  # bytes: a table for pieces of less is for pieces of any length
+ROOM = 8  # where much is looked for that is not there: the search for it ends at an empty slot
+DIGEST = 32  # bytes of a hash
 PADDING = 128  # zero bytes after those of pieces, so that a key can be read wherever one begins
 
 Keys = npt.NDArray[np.uint64]  # (N, 2), or (N, 4), or (N, 16)
@@ -114,14 +114,14 @@ def of_keys(keys: Keys) -> Pieces:
 
 
 def digests(pieces: Pieces) -> Keys:
-    """Keys of 32 bytes for pieces of any length, their BLAKE2b hashes: nobody knows two pieces that share one; (N, 4).
+    """Keys for pieces of any length, their BLAKE2b hashes: nobody knows two pieces that share one; (N, 4).
 
     >>> digests(joined([b"one", b"two" * 100])).shape
     (2, 4)
     """
     each = pieces.bytes_at(np.arange(len(pieces.starts)))
-    hashes = b"".join(hashlib.blake2b(piece, digest_size=32).digest() for piece in each)
-    return np.frombuffer(hashes, "<u8").reshape(-1, 4)
+    hashes = b"".join(hashlib.blake2b(piece, digest_size=DIGEST).digest() for piece in each)
+    return np.frombuffer(hashes, "<u8").reshape(-1, DIGEST // 8)
 
 
 class KeyTable:
@@ -189,8 +189,8 @@ class PieceTable:
     """The numbers of pieces, as KeyTable those of keys.
 
     Pieces of up to 15 bytes are found by their key. So are longer ones while there is room: the first `middles` of up
-    to 31 bytes, the first `longs` of up to 127 for which that had none, and the first `others` of any length for which
-    none had. What is left is in a dict; where the arrays are in memory that processes share, the dict is not.
+    to 31 bytes, the first `longs` of up to 127 for which that had none, and the first `longest` of those that are
+    longer. What is left is in a dict; where the arrays are in memory that processes share, the dict is not.
 
     >>> pieces = joined([b"one", b"longer than fifteen"])
     >>> table = PieceTable(capacity=100)
@@ -206,13 +206,13 @@ class PieceTable:
         capacity: int,
         middles: int = 0,
         longs: int = 0,
-        others: int = 0,
+        longest: int = 0,
         zeros: Zeros = np.zeros,
         slots_per_key: int = SLOTS,
     ) -> None:
         self._shorts = KeyTable(capacity, SHORT + 1, zeros, slots_per_key)
-        sizes = ((middles, MIDDLE + 1), (longs, LONG + 1), (others, ANY))
-        self._longer = [_LongerTable(capacity, size, zeros, slots_per_key) for capacity, size in sizes if capacity]
+        kinds = ((_LongerTable, middles, MIDDLE + 1), (_LongerTable, longs, LONG + 1), (_LongestTable, longest, DIGEST))
+        self._longer = [kind(capacity, size, zeros, slots_per_key) for kind, capacity, size in kinds if capacity]
         self._rest: dict[bytes, int] = {}
 
     def find(self, pieces: Pieces) -> Indices:
@@ -222,9 +222,10 @@ class PieceTable:
         for table in self._longer:
             if len(left) == 0:
                 return numbers
-            some = pieces.take(left)
-            numbers[left] = found = table.find(some)
-            left = left[(found == 0) & (table.is_full | (some.lengths >= table.size))]  # the others are nowhere else
+            takes = table.takes(pieces.lengths[left])
+            some = left[takes]
+            numbers[some] = table.find(pieces.take(some))
+            left = left[(numbers[left] == 0) & (table.is_full | ~takes)]  # the others are nowhere else
         numbers[left] = [self._rest.get(piece, 0) for piece in pieces.bytes_at(left)]
         return numbers
 
@@ -239,14 +240,14 @@ class PieceTable:
 
 
 class _LongerTable:
-    """The numbers of up to `capacity` pieces of less than `size` bytes: 32, 128 or ANY.
+    """The numbers of up to `capacity` pieces of less than `size` bytes, 32 or 128.
 
     The first that is added is 1 in a KeyTable, the next 2, and so on, so that this is no larger than `capacity`.
     """
 
     def __init__(self, capacity: int, size: int, zeros: Zeros, slots_per_key: int) -> None:
         self.size = size
-        self._keys = KeyTable(capacity, 32 if size == ANY else size, zeros, slots_per_key)
+        self._keys = KeyTable(capacity, size, zeros, slots_per_key)
         self._numbers = zeros(capacity + 1, np.intp)  # of the first, the second, ...
         self._count = zeros(1, np.intp)
 
@@ -254,23 +255,37 @@ class _LongerTable:
     def is_full(self) -> bool:
         return int(self._count[0]) == len(self._numbers) - 1
 
+    def takes(self, lengths: Indices) -> npt.NDArray[np.bool_]:
+        """Which pieces, of these lengths, may be here while there is room; (N,)."""
+        return lengths < self.size
+
+    def keys(self, pieces: Pieces) -> Keys:
+        return piece_keys(*pieces, self.size)
+
     def find(self, pieces: Pieces) -> Indices:
         """The number of each piece, 0 for those that are not here; (N,)."""
-        return self._numbers.take(self._keys.find(self._keys_of(pieces)))
+        return self._numbers.take(self._keys.find(self.keys(pieces)))
 
     def add(self, pieces: Pieces, numbers: Indices) -> npt.NDArray[np.bool_]:
         """Give those that there is room for their numbers, (N,); which they are, (N,)."""
         begin = int(self._count[0]) + 1
-        some = np.flatnonzero(pieces.lengths < self.size)[: len(self._numbers) - begin]
+        some = np.flatnonzero(self.takes(pieces.lengths))[: len(self._numbers) - begin]
         self._numbers[begin : begin + len(some)] = numbers[some]  # before the keys, by which others find them
-        self._keys.add(self._keys_of(pieces.take(some)), np.arange(begin, begin + len(some)))
+        self._keys.add(self.keys(pieces.take(some)), np.arange(begin, begin + len(some)))
         self._count += len(some)
         added = np.zeros(len(numbers), bool)
         added[some] = True
         return added
 
-    def _keys_of(self, pieces: Pieces) -> Keys:
-        return digests(pieces) if self.size == ANY else piece_keys(*pieces, self.size)
+
+class _LongestTable(_LongerTable):
+    """As _LongerTable, of pieces of more than 127 bytes, by their hashes."""
+
+    def takes(self, lengths: Indices) -> npt.NDArray[np.bool_]:
+        return lengths > LONG
+
+    def keys(self, pieces: Pieces) -> Keys:
+        return digests(pieces)
 
 
 def distinct(keys: Keys) -> Keys:

@@ -22,7 +22,8 @@ class EmbeddingBag(Embedding):
     Call it with ids (B, T), a bag a row, or with ids (N,) and offsets (B,), where each bag begins; and in mode "sum"
     with per_sample_weights, a factor for each id. The result is (B, C).
 
-    Raises TypeError for a size or an option of another type, ValueError (OptionError) for one that makes no sense.
+    Raises TypeError for a size that is no integer or a flag that is no bool, ValueError (OptionError) for sizes or
+    options that make no sense.
     A call raises as functional.embedding_bag.
 
     >>> layer = EmbeddingBag.from_pretrained(np.array([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5]], np.float32), mode="sum")
@@ -53,8 +54,8 @@ class EmbeddingBag(Embedding):
         dtype: Any = np.float32,
         _freeze: bool = False,
     ):
+        check_flags(scale_grad_by_freq=scale_grad_by_freq, sparse=sparse, include_last_offset=include_last_offset)
         check_mode(mode, scale_grad_by_freq, sparse)
-        check_flags(include_last_offset=include_last_offset)
         super().__init__(
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
             std=std, dtype=dtype, _weight=_weight, _freeze=_freeze,

@@ -22,7 +22,8 @@ class Embedding(Module):
 
     Call it with ids of any integer dtype and shape; the result is ids.shape + (C,). `weight` is the (V, C) Parameter.
 
-    Raises TypeError for a size or an option of another type, ValueError (OptionError) for one that makes no sense.
+    Raises TypeError for a size that is no integer or a flag that is no bool, ValueError (OptionError) for sizes or
+    options that make no sense.
     A call raises as functional.embedding.
 
     >>> layer = Embedding.from_pretrained(np.array([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5]], np.float32), freeze=False)
@@ -64,7 +65,7 @@ class Embedding(Module):
                 raise OptionError(f"{name} is a negative dimension: {size}")
         self.num_embeddings, self.embedding_dim = int(num_embeddings), int(embedding_dim)
         self.padding_idx = None if padding_idx is None else checked_padding(padding_idx, num_embeddings)
-        check_flags(scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+        check_flags(scale_grad_by_freq=scale_grad_by_freq, sparse=sparse, freeze=_freeze)
         if max_norm is not None:
             check_max_norm(max_norm, norm_type)
         self.max_norm, self.norm_type = max_norm, norm_type

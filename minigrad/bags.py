@@ -50,8 +50,9 @@ def embedding_bag(
     max_norm, norm_type, scale_grad_by_freq, sparse: as in `embedding`; the last two not for "max".
 
     It can be differentiated twice. Raises IdTypeError for ids or offsets that are no integers; IndexError for an id
-    out of range, with its position and the range; OptionError for offsets that make no bags and for other options;
-    NotImplementedError for weights in another mode, as torch. The table is untouched then.
+    out of range, with its position and the range; OptionError for offsets that make no bags and for other options,
+    TypeError for one of another type; NotImplementedError for weights in another mode, as torch. The table is untouched
+    then.
 
     >>> from minigrad import Tensor
     >>> weight = Tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]], requires_grad=True)
@@ -67,8 +68,8 @@ def embedding_bag(
     weight = as_tensor(weight)
     if weight.ndim != 2:
         raise OptionError(f"'weight' must be 2-D, a table of V rows of C numbers; got shape {weight.shape}")
+    check_flags(scale_grad_by_freq=scale_grad_by_freq, sparse=sparse, include_last_offset=include_last_offset)
     check_mode(mode, scale_grad_by_freq, sparse)
-    check_flags(include_last_offset=include_last_offset)
     ids = checked_ids(ids, len(weight))
     bags, num_bags = bag_of_each(ids, offsets, include_last_offset)
     factors = _factors(per_sample_weights, ids, weight, mode)
@@ -157,8 +158,7 @@ def _checked_edges(ids: np.ndarray, offsets: np.ndarray, include_last_offset: bo
 
 
 def check_mode(mode: str, scale_grad_by_freq: bool, sparse: bool) -> None:
-    """OptionError for a mode there is not, and for an option that has no meaning in it; TypeError for no bool."""
-    check_flags(scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    """OptionError for a mode there is not, and for an option that has no meaning in it."""
     if mode not in MODES:
         raise OptionError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
     for name, value in (("scale_grad_by_freq", scale_grad_by_freq), ("sparse", sparse)):

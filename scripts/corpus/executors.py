@@ -27,7 +27,7 @@ from corpus.tasks import TASK_BYTES, Task
 TRIES = 3  # for a task whose worker dies
 TRAY = TASK_BYTES  # ids that fit on a tray (see _Processes): a task has seldom as many as bytes
 Done = Iterator[tuple[Task, Encoded]]
-UnderWay = tuple["concurrent.futures.Future[Encoded | OnTray]", int]  # a task, and its tray
+UnderWay = tuple["concurrent.futures.Future[Encoded | OnTray]", int]  # what becomes of a task, and its tray
 T = TypeVar("T")
 
 
@@ -45,14 +45,14 @@ def in_processes(encoder: CorpusEncoder, tasks: Iterable[Task], workers: int) ->
 
     The ids of a result are written over when the next is asked for.
     """
-    pool = _Processes(encoder, workers)
+    processes = _Processes(encoder, workers)
     all_done = False
     try:
-        yield from in_order(tasks, pool.submit, pool.result, pool.window, BrokenProcessPool)
+        yield from in_order(tasks, processes.submit, processes.result, processes.window, BrokenProcessPool)
         all_done = True
     finally:
         # When all is done, the workers end while the rest is written, and Python's own end waits for them.
-        pool.end(wait=not all_done)
+        processes.end(wait=not all_done)
 
 
 class _Processes:
@@ -61,8 +61,7 @@ class _Processes:
     def __init__(self, encoder: CorpusEncoder, workers: int) -> None:
         self.encoder, self.workers, self.window = encoder, workers, 2 * workers + 1
         # A fork has the vocabulary at once, where a new process would read for half a second, and forks can share what
-        # they learn. It is not to be had everywhere, and safe only beside threads that hold no lock: here
-        # none of ours runs.
+        # they learn. It is not to be had everywhere, and safe only beside threads that hold no lock: none of ours runs.
         self.are_forks = sys.platform == "linux"
         self.context = multiprocessing.get_context("fork" if self.are_forks else "spawn")
         # The ids of a task come back on a tray, in memory that forks share: a pipe would take as long as encoding

@@ -66,12 +66,21 @@ room = st.integers(0, 20)
 
 
 @given(st.lists(some_bytes, unique=True, max_size=60), st.integers(0, 60), room, room, room)
-def test_a_table_finds_what_was_added_and_nothing_else(pieces, added, middles, longs, others):
-    table = PieceTable(60, middles, longs, others)
+def test_a_table_finds_what_was_added_and_nothing_else(pieces, added, middles, longs, longest):
+    table = PieceTable(60, middles, longs, longest)
     known, others = pieces[:added], pieces[added:]
     for i, piece in enumerate(known, 1):
         table.add(joined([piece]), np.array([i]))
     assert table.find(joined(known + others)).tolist() == [*range(1, len(known) + 1), *[0] * len(others)]
+
+
+def test_the_room_for_the_longest_pieces_is_for_no_others():
+    table = PieceTable(60, middles=1, longs=1, longest=2)
+    pieces = [letter * length for letter in (b"a", b"b") for length in (20, 100, 200)]
+    table.add(joined(pieces), np.arange(1, 7))
+    assert table.find(joined(pieces)).tolist() == [1, 2, 3, 4, 5, 6]
+    table._rest.clear()  # as another process finds it
+    assert table.find(joined(pieces)).tolist() == [1, 2, 3, 0, 0, 6]
 
 
 def test_pieces_that_fall_on_one_slot_all_find_a_place():

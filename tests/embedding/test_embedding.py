@@ -472,6 +472,8 @@ def test_an_option_of_the_wrong_type_or_for_integers_leaves_the_table_alone():
 
 
 @pytest.mark.parametrize("layer", [Embedding, EmbeddingBag])
-def test_a_table_that_is_given_has_its_own_dtype(layer):
+def test_a_table_that_is_given_has_its_own_dtype_and_is_frozen_or_not(layer):
+    with pytest.raises(TypeError, match="freeze must be True or False, got 'no'"):
+        layer.from_pretrained(np.ones((2, 2), np.float32), freeze="no")
     with pytest.raises(TypeError, match="the table has its own dtype"):
         layer.from_pretrained(np.ones((2, 2), np.float32), dtype=np.float64)
