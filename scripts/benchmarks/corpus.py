@@ -30,7 +30,6 @@ from bpe.split import GPT2_PATTERN
 PEERS = ("tiktoken",)
 SCRIPT = Path(__file__).resolve().parents[1] / "encode_corpus.py"
 MEGABYTES, QUICK_MEGABYTES = 100, 20
-TURNS = 5  # of each, whole runs of many seconds
 FILE, DOCUMENT = 4_000_000, 4_000  # bytes, characters
 SEPARATOR = "<|endoftext|>"
 # Python may keep what it has compiled, as it did with tiktoken's modules when that was installed: else ours alone are
@@ -72,7 +71,7 @@ def rows(quick: bool) -> Iterator[pairs.Row]:
         if not reason:
             runs["tiktoken"] = lambda: tiktoken(corpus, out / "theirs.bin")
         seconds: dict[str, list[float]] = {name: [] for name in runs}
-        for turn in range(TURNS):  # whole processes, so there is nothing to warm up
+        for turn in range(pairs.QUICK_PAIRS if quick else pairs.PAIRS):  # whole processes: nothing to warm up
             out.mkdir()
             for name in list(runs)[:: -1 if turn % 2 else 1]:
                 seconds[name].append(pairs.seconds(runs[name]))
